@@ -11,5 +11,5 @@
 //   - iterator has the iterators that clients hold, and the ops that use a dataset within a step.
 //
 // Each of these has a table of its own, in table.go, and a source file for each kind of dataset, with the iterator beside it. They import each
-// other only from the end of this list to its beginning.
+// other only from the end of this list to its beginning. Tests build pipelines with package datatest.
 package data

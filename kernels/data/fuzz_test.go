@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	dt "github.com/troupe-run/troupe/kernels/data/internal/datatest"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 	"google.golang.org/protobuf/proto"
 )
@@ -15,13 +16,13 @@ import (
 func serialized(f *testing.F) [][]byte {
 	var all [][]byte
 	d := kt.NewDevice(f)
-	functionDevice = d
+	dt.FunctionDevice = d
 	for _, c := range pipelines {
-		p := c.make(newPipe(d))
-		if p.err != nil {
-			f.Fatal(p.err)
+		p := c.make(dt.NewPipe(d))
+		if p.Err != nil {
+			f.Fatal(p.Err)
 		}
-		out, err := d.Try(kt.Op{Type: "DatasetToGraphV2", Attrs: kt.Attrs{"external_state_policy": int64(0), "strip_device_assignment": false}, Functions: functions}, p.now)
+		out, err := d.Try(kt.Op{Type: "DatasetToGraphV2", Attrs: kt.Attrs{"external_state_policy": int64(0), "strip_device_assignment": false}, Functions: dt.Functions}, p.Now)
 		if err != nil {
 			continue // it uses a resource
 		}
@@ -38,8 +39,8 @@ func FuzzDatasetFromGraph(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d := kt.NewDevice(t)
-		functionDevice = d
-		out, err := d.Try(kt.Op{Type: "DatasetFromGraph", Functions: functions}, kt.Str(nil, string(b)))
+		dt.FunctionDevice = d
+		out, err := d.Try(kt.Op{Type: "DatasetFromGraph", Functions: dt.Functions}, kt.Str(nil, string(b)))
 		if status.CodeOf(err) == status.Internal {
 			t.Error(err)
 		}
@@ -52,12 +53,12 @@ func FuzzDatasetFromGraph(f *testing.F) {
 // FuzzRestore checks that any input as the state of an iterator is rejected, or makes the iterator continue from some position.
 func FuzzRestore(f *testing.F) {
 	d := kt.NewDevice(f)
-	functionDevice = d
+	dt.FunctionDevice = d
 	for n, c := range pipelines {
-		p := c.make(newPipe(d))
-		it := p.iterate(f)
-		it.rest(2)
-		saved := it.save()
+		p := c.make(dt.NewPipe(d))
+		it := p.Iterate(f)
+		it.Rest(2)
+		saved := it.Save()
 		m, err := saved.Tensor.Proto()
 		if err != nil {
 			f.Fatal(err)
@@ -68,8 +69,8 @@ func FuzzRestore(f *testing.F) {
 		}
 		f.Add(n, b)
 		saved.Release()
-		it.close()
-		p.now.Release()
+		it.Close()
+		p.Now.Release()
 	}
 	f.Fuzz(func(t *testing.T, n int, b []byte) {
 		var m tensorpb.TensorProto
@@ -77,18 +78,18 @@ func FuzzRestore(f *testing.F) {
 			return
 		}
 		d := kt.NewDevice(t)
-		functionDevice = d
+		dt.FunctionDevice = d
 		state, err := tensor.FromTensorProto(&m, d.Pool())
 		if err != nil {
 			return
 		}
 		defer state.Release()
-		p := pipelines[n].make(newPipe(d))
-		it := p.iterate(t)
-		defer p.now.Release()
-		defer it.close()
-		if err := it.restore(kernels.Value{Tensor: state}); err == nil {
-			it.rest(5)
+		p := pipelines[n].make(dt.NewPipe(d))
+		it := p.Iterate(t)
+		defer p.Now.Release()
+		defer it.Close()
+		if err := it.Restore(kernels.Value{Tensor: state}); err == nil {
+			it.Rest(5)
 		}
 	})
 }

@@ -11,51 +11,64 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/data"
+	dt "github.com/troupe-run/troupe/kernels/data/internal/datatest"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
 const many = 1_000_000_000
 
 // hoarders are pipelines that hold many elements of their input, by the op that does.
-var hoarders = map[string]func(p *pipe) *pipe{
-	"ShuffleDataset": func(p *pipe) *pipe { return p.op("ShuffleDataset", nil, i(many), i(1), i(2)) },
-	"ShuffleDatasetV2": func(p *pipe) *pipe {
-		return p.op("ShuffleDatasetV2", nil, i(many), seedsOf(p, "AnonymousRandomSeedGenerator", i(1), i(2)))
+var hoarders = map[string]func(p *dt.Pipe) *dt.Pipe{
+	"ShuffleDataset": func(p *dt.Pipe) *dt.Pipe { return p.Op("ShuffleDataset", nil, dt.Int(many), dt.Int(1), dt.Int(2)) },
+	"ShuffleDatasetV2": func(p *dt.Pipe) *dt.Pipe {
+		return p.Op("ShuffleDatasetV2", nil, dt.Int(many), seedsOf(p, "AnonymousRandomSeedGenerator", dt.Int(1), dt.Int(2)))
 	},
-	"ShuffleDatasetV3": func(p *pipe) *pipe {
-		return p.op("ShuffleDatasetV3", nil, i(many), i(1), i(2), seedsOf(p, "AnonymousSeedGenerator", i(1), i(2), yes(true)))
+	"ShuffleDatasetV3": func(p *dt.Pipe) *dt.Pipe {
+		return p.Op("ShuffleDatasetV3", nil, dt.Int(many), dt.Int(1), dt.Int(2), seedsOf(p, "AnonymousSeedGenerator", dt.Int(1), dt.Int(2), dt.Bool(true)))
 	},
-	"BatchDataset":   func(p *pipe) *pipe { return p.op("BatchDataset", nil, i(many)) },
-	"BatchDatasetV2": func(p *pipe) *pipe { return p.op("BatchDatasetV2", nil, i(many), yes(false)) },
-	"ParallelBatchDataset": func(p *pipe) *pipe {
-		return p.op("ParallelBatchDataset", nil, i(many), i(2), yes(false))
+	"BatchDataset":   func(p *dt.Pipe) *dt.Pipe { return p.Op("BatchDataset", nil, dt.Int(many)) },
+	"BatchDatasetV2": func(p *dt.Pipe) *dt.Pipe { return p.Op("BatchDatasetV2", nil, dt.Int(many), dt.Bool(false)) },
+	"ParallelBatchDataset": func(p *dt.Pipe) *dt.Pipe {
+		return p.Op("ParallelBatchDataset", nil, dt.Int(many), dt.Int(2), dt.Bool(false))
 	},
-	"PaddedBatchDataset": func(p *pipe) *pipe {
-		return p.op("PaddedBatchDataset", kt.Attrs{"Toutput_types": []tensor.DType{tensor.Int64}, "N": 1}, i(many), kt.I64(kt.S(0)), i(0))
+	"PaddedBatchDataset": func(p *dt.Pipe) *dt.Pipe {
+		return p.Op("PaddedBatchDataset", kt.Attrs{"Toutput_types": []tensor.DType{tensor.Int64}, "N": 1}, dt.Int(many), kt.I64(kt.S(0)), dt.Int(0))
 	},
-	"PaddedBatchDatasetV2": func(p *pipe) *pipe {
-		return p.op("PaddedBatchDatasetV2", kt.Attrs{"Toutput_types": []tensor.DType{tensor.Int64}, "N": 1}, i(many), kt.I64(kt.S(0)), i(0), yes(false))
+	"PaddedBatchDatasetV2": func(p *dt.Pipe) *dt.Pipe {
+		return p.Op("PaddedBatchDatasetV2", kt.Attrs{"Toutput_types": []tensor.DType{tensor.Int64}, "N": 1}, dt.Int(many), kt.I64(kt.S(0)), dt.Int(0), dt.Bool(false))
 	},
-	"CacheDataset":            func(p *pipe) *pipe { return p.op("CacheDataset", nil, kt.Str(nil, "")).op("SkipDataset", nil, i(many)) },
-	"PrefetchDataset":         func(p *pipe) *pipe { return p.op("PrefetchDataset", nil, i(many)).op("SkipDataset", nil, i(many)) },
-	"ShuffleAndRepeatDataset": func(p *pipe) *pipe { return p.op("ShuffleAndRepeatDataset", nil, i(many), i(1), i(2), i(2)) },
-	"ShuffleAndRepeatDatasetV2": func(p *pipe) *pipe {
-		return p.op("ShuffleAndRepeatDatasetV2", nil, i(many), i(1), i(2), i(2), seedsOf(p, "AnonymousSeedGenerator", i(1), i(2), yes(true)))
+	"CacheDataset": func(p *dt.Pipe) *dt.Pipe {
+		return p.Op("CacheDataset", nil, kt.Str(nil, "")).Op("SkipDataset", nil, dt.Int(many))
 	},
-	"MapAndBatchDataset": func(p *pipe) *pipe {
-		return p.op("MapAndBatchDataset", calls("f", "double"), i(many), i(2), yes(false))
+	"PrefetchDataset": func(p *dt.Pipe) *dt.Pipe {
+		return p.Op("PrefetchDataset", nil, dt.Int(many)).Op("SkipDataset", nil, dt.Int(many))
 	},
-	"DenseToSparseBatchDataset": func(p *pipe) *pipe { return p.op("DenseToSparseBatchDataset", nil, i(many), kt.I64(kt.S(0))) },
-	"WindowDataset":             func(p *pipe) *pipe { return p.op("WindowDataset", nil, i(many), i(many), i(1), yes(false)) },
-	"SlidingWindowDataset":      func(p *pipe) *pipe { return p.op("SlidingWindowDataset", nil, i(many), i(1), i(1)) },
-	"UniqueDataset":             func(p *pipe) *pipe { return p.op("UniqueDataset", nil).op("SkipDataset", nil, i(many)) },
+	"ShuffleAndRepeatDataset": func(p *dt.Pipe) *dt.Pipe {
+		return p.Op("ShuffleAndRepeatDataset", nil, dt.Int(many), dt.Int(1), dt.Int(2), dt.Int(2))
+	},
+	"ShuffleAndRepeatDatasetV2": func(p *dt.Pipe) *dt.Pipe {
+		return p.Op("ShuffleAndRepeatDatasetV2", nil, dt.Int(many), dt.Int(1), dt.Int(2), dt.Int(2), seedsOf(p, "AnonymousSeedGenerator", dt.Int(1), dt.Int(2), dt.Bool(true)))
+	},
+	"MapAndBatchDataset": func(p *dt.Pipe) *dt.Pipe {
+		return p.Op("MapAndBatchDataset", dt.Calls("f", "double"), dt.Int(many), dt.Int(2), dt.Bool(false))
+	},
+	"DenseToSparseBatchDataset": func(p *dt.Pipe) *dt.Pipe {
+		return p.Op("DenseToSparseBatchDataset", nil, dt.Int(many), kt.I64(kt.S(0)))
+	},
+	"WindowDataset": func(p *dt.Pipe) *dt.Pipe {
+		return p.Op("WindowDataset", nil, dt.Int(many), dt.Int(many), dt.Int(1), dt.Bool(false))
+	},
+	"SlidingWindowDataset": func(p *dt.Pipe) *dt.Pipe {
+		return p.Op("SlidingWindowDataset", nil, dt.Int(many), dt.Int(1), dt.Int(1))
+	},
+	"UniqueDataset": func(p *dt.Pipe) *dt.Pipe { return p.Op("UniqueDataset", nil).Op("SkipDataset", nil, dt.Int(many)) },
 }
 
 // seedsOf returns the handle of a generator of seeds.
-func seedsOf(p *pipe, op string, inputs ...any) kernels.Value {
-	out, err := p.d.Try(kt.Op{Type: op, Outputs: 2}, inputs...)
+func seedsOf(p *dt.Pipe, op string, inputs ...any) kernels.Value {
+	out, err := p.Device.Try(kt.Op{Type: op, Outputs: 2}, inputs...)
 	if err != nil {
-		p.err = err
+		p.Err = err
 		return kernels.Value{}
 	}
 	out[1].Release()
@@ -68,11 +81,11 @@ func TestSmallElementsAreCounted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := kt.NewDevice(t)
 			d.Limit(tensor.NewQuota(1<<20, "session", "--session-memory raises it"))
-			p := hoard(newPipe(d).numbers(1 << 60))
-			it := p.iterate(t)
-			defer p.now.Release()
-			defer it.close()
-			if got := it.next(); got != fmt.Sprint(status.ResourceExhausted) {
+			p := hoard(dt.NewPipe(d).Numbers(1 << 60))
+			it := p.Iterate(t)
+			defer p.Now.Release()
+			defer it.Close()
+			if got := it.Next(); got != fmt.Sprint(status.ResourceExhausted) {
 				t.Errorf("got %s", got)
 			}
 		})

@@ -1,4 +1,4 @@
-package data_test
+package iterator_test
 
 import (
 	"strings"
@@ -9,14 +9,15 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/data/internal/dataset"
-	held "github.com/troupe-run/troupe/kernels/data/internal/iterator"
+	dt "github.com/troupe-run/troupe/kernels/data/internal/datatest"
+	"github.com/troupe-run/troupe/kernels/data/internal/iterator"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 	"google.golang.org/protobuf/proto"
 )
 
-// stages returns the iterator's stages.
-func (it *iterator) stages() []dataset.StageStats {
-	return it.handle.Tensor.Handles()[0].Local.(*held.Resource).Stages()
+// stagesOf returns the iterator's stages.
+func stagesOf(it *dt.Iterator) []dataset.StageStats {
+	return it.Handle.Tensor.Handles()[0].Local.(*iterator.Resource).Stages()
 }
 
 // tree returns the stages' names, each followed by its inner stages in brackets.
@@ -47,19 +48,19 @@ func find(t *testing.T, list []dataset.StageStats, name string) dataset.StageSta
 
 func TestStages(t *testing.T) {
 	d := kt.NewDevice(t)
-	functionDevice = d
-	p := newPipe(d).numbers(40).op("TakeDataset", nil, i(-1)).op("FlatMapDataset", calls("f", "twice")).op("RepeatDataset", nil, i(3)).
-		op("ShuffleDataset", nil, i(7), i(1), i(2)).ahead("double", 3).batch(4, false).op("PrefetchDataset", nil, i(5))
-	it := p.iterate(t)
-	defer p.now.Release()
-	if got := len(it.stages()); got == 0 {
+	dt.FunctionDevice = d
+	p := dt.NewPipe(d).Numbers(40).Op("TakeDataset", nil, dt.Int(-1)).Op("FlatMapDataset", dt.Calls("f", "twice")).Op("RepeatDataset", nil, dt.Int(3)).
+		Op("ShuffleDataset", nil, dt.Int(7), dt.Int(1), dt.Int(2)).Ahead("double", 3).Batch(4, false).Op("PrefetchDataset", nil, dt.Int(5))
+	it := p.Iterate(t)
+	defer p.Now.Release()
+	if got := len(stagesOf(it)); got == 0 {
 		t.Error("no stages before the first element")
 	}
 	const asked = 20
 	for range asked {
-		it.next()
+		it.Next()
 	}
-	list := it.stages()
+	list := stagesOf(it)
 	if got, want := tree(list, -1), "Prefetch(BatchV2(ParallelMapV2(Shuffle(FiniteRepeat(FlatMap(Range TensorSlice))))))"; got != want {
 		t.Fatalf("got  %s\nwant %s", got, want)
 	}
@@ -83,16 +84,16 @@ func TestStages(t *testing.T) {
 	if s := find(t, list, "TensorSlice"); s.Elements < 4*asked || s.Open > 1 {
 		t.Errorf("%+v", s)
 	}
-	it.rest(1000)
-	list = it.stages()
+	it.Rest(1000)
+	list = stagesOf(it)
 	if got := find(t, list, "Range").Elements; got != 3*40 {
 		t.Errorf("the source has given %d elements", got)
 	}
 	if got := find(t, list, "Shuffle").Elements; got != 3*80 {
 		t.Errorf("the shuffle has given %d elements", got)
 	}
-	resource := it.handle.Tensor.Handles()[0].Local.(*held.Resource)
-	it.close()
+	resource := it.Handle.Tensor.Handles()[0].Local.(*iterator.Resource)
+	it.Close()
 	if list := resource.Stages(); list != nil {
 		t.Errorf("a deleted iterator has stages: %s", tree(list, -1))
 	}
@@ -101,50 +102,50 @@ func TestStages(t *testing.T) {
 // A buffer sized by the server grows while its reader finds it empty, and stays within its bounds.
 func TestTunedPrefetch(t *testing.T) {
 	d := kt.NewDevice(t)
-	p := newPipe(d).numbers(1<<40).op("PrefetchDataset", nil, i(-1))
-	it := p.iterate(t)
-	defer p.now.Release()
+	p := dt.NewPipe(d).Numbers(1<<40).Op("PrefetchDataset", nil, dt.Int(-1))
+	it := p.Iterate(t)
+	defer p.Now.Release()
 	begun := time.Now()
-	size := func() int64 { return find(t, it.stages(), "Prefetch").BufferSize }
-	it.next()
+	size := func() int64 { return find(t, stagesOf(it), "Prefetch").BufferSize }
+	it.Next()
 	first := size()
 	for size() < 16 && time.Since(begun) < 30*time.Second {
 		for range 200 {
-			it.next()
+			it.Next()
 		}
-		for s := find(t, it.stages(), "Prefetch"); s.Buffered < s.BufferSize && time.Since(begun) < 30*time.Second; {
-			s = find(t, it.stages(), "Prefetch")
+		for s := find(t, stagesOf(it), "Prefetch"); s.Buffered < s.BufferSize && time.Since(begun) < 30*time.Second; {
+			s = find(t, stagesOf(it), "Prefetch")
 		}
 	}
-	if got := size(); first < 4 || got < 16 || got > 512 || !find(t, it.stages(), "Prefetch").Tuned {
+	if got := size(); first < 4 || got < 16 || got > 512 || !find(t, stagesOf(it), "Prefetch").Tuned {
 		t.Errorf("the buffer has grown from %d to %d", first, got)
 	}
-	it.close()
+	it.Close()
 }
 
 // After the elements that are counted individually, the count lags by at most 15.
 func TestManyElementsAreCounted(t *testing.T) {
 	d := kt.NewDevice(t)
-	p := newPipe(d).numbers(1 << 40)
-	it := p.iterate(t)
-	defer p.now.Release()
+	p := dt.NewPipe(d).Numbers(1 << 40)
+	it := p.Iterate(t)
+	defer p.Now.Release()
 	for n := int64(1); n <= 3000; n++ {
-		it.next()
-		if got := it.stages()[0].Elements; got > n || got < n-15 || n <= 1000 && got != n {
+		it.Next()
+		if got := stagesOf(it)[0].Elements; got > n || got < n-15 || n <= 1000 && got != n {
 			t.Fatalf("%d elements counted of %d", got, n)
 		}
 	}
-	it.close()
+	it.Close()
 }
 
 func TestModelOfAnIterator(t *testing.T) {
 	d := kt.NewDevice(t)
-	functionDevice = d
-	p := newPipe(d).numbers(9).ahead("double", -1).op("PrefetchDataset", nil, i(2))
-	it := p.iterate(t)
-	defer p.now.Release()
-	it.next()
-	out := d.Run(t, kt.Op{Type: "IteratorGetModelProto"}, retained(it.handle))[0]
+	dt.FunctionDevice = d
+	p := dt.NewPipe(d).Numbers(9).Ahead("double", -1).Op("PrefetchDataset", nil, dt.Int(2))
+	it := p.Iterate(t)
+	defer p.Now.Release()
+	it.Next()
+	out := d.Run(t, kt.Op{Type: "IteratorGetModelProto"}, dt.Retained(it.Handle))[0]
 	m := &modelpb.ModelProto{}
 	if err := proto.Unmarshal([]byte(out.Tensor.Strings()[0]), m); err != nil {
 		t.Fatal(err)
@@ -157,42 +158,22 @@ func TestModelOfAnIterator(t *testing.T) {
 	if before := m.GetNodes()[last.GetInputs()[0]]; before.GetName() != "ParallelMapV2" || !before.GetAutotune() || before.GetParameters()[0].GetName() != "parallelism" {
 		t.Errorf("got %v", m)
 	}
-	it.close()
-	none := d.Run(t, kt.Op{Type: "IteratorV2", Attrs: p.attrs(kt.Attrs{"shared_name": "none", "container": ""})})[0]
+	it.Close()
+	none := d.Run(t, kt.Op{Type: "IteratorV2", Attrs: p.Attrs(kt.Attrs{"shared_name": "none", "container": ""})})[0]
 	if _, err := d.Try(kt.Op{Type: "IteratorGetModelProto"}, none); status.CodeOf(err) != status.FailedPrecondition {
 		t.Errorf("got %v", err)
 	}
 }
 
-// Old graphs request statistics.
-func TestStatsAggregator(t *testing.T) {
-	d := kt.NewDevice(t)
-	stats := d.Run(t, kt.Op{Type: "StatsAggregatorHandle", Attrs: kt.Attrs{"shared_name": "stats"}})[0]
-	p := newPipe(d).numbers(5).op("BytesProducedStatsDataset", nil, kt.Str(nil, "bytes")).op("LatencyStatsDataset", nil, kt.Str(nil, "time"))
-	p.op("SetStatsAggregatorDataset", nil, retained(stats), kt.Str(nil, "tag"), kt.Str(nil, ""))
-	it := p.iterate(t)
-	defer p.now.Release()
-	if got := it.rest(9); got != "0 1 2 3 4 end" {
-		t.Error(got)
-	}
-	it.close()
-	out := d.Run(t, kt.Op{Type: "StatsAggregatorSummary"}, stats)[0]
-	text := out.Tensor.Strings()[0]
-	if !strings.Contains(text, "tag::bytes") || !strings.Contains(text, "tag::time") {
-		t.Errorf("got %q", text)
-	}
-	out.Release()
-}
-
 // BenchmarkStages measures an element's way through three stages, with no observer.
 func BenchmarkStages(b *testing.B) {
 	d := kt.NewDevice(b)
-	p := newPipe(d).numbers(1<<40).op("SkipDataset", nil, i(1)).op("TakeDataset", nil, i(1<<40)).batch(1000, true)
-	it := p.iterate(b)
-	defer p.now.Release()
+	p := dt.NewPipe(d).Numbers(1<<40).Op("SkipDataset", nil, dt.Int(1)).Op("TakeDataset", nil, dt.Int(1<<40)).Batch(1000, true)
+	it := p.Iterate(b)
+	defer p.Now.Release()
 	b.ResetTimer()
 	for range b.N / 1000 {
-		out, err := d.Try(kt.Op{Type: "IteratorGetNext", Attrs: p.attrs(nil), Step: kt.NewStep()}, retained(it.handle))
+		out, err := d.Try(kt.Op{Type: "IteratorGetNext", Attrs: p.Attrs(nil), Step: kt.NewStep()}, dt.Retained(it.Handle))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -201,5 +182,5 @@ func BenchmarkStages(b *testing.B) {
 		}
 	}
 	b.StopTimer()
-	it.close()
+	it.Close()
 }

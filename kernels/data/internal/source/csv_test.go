@@ -1,4 +1,4 @@
-package data_test
+package source_test
 
 import (
 	"os"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/troupe-run/troupe/graph/tensor"
+	dt "github.com/troupe-run/troupe/kernels/data/internal/datatest"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
@@ -20,19 +21,19 @@ func csvOf(t *testing.T, text string, header bool, selected ...int64) string {
 	d := kt.NewDevice(t)
 	types := []tensor.DType{tensor.Int64, tensor.String}
 	attrs := kt.Attrs{"output_types": types, "output_shapes": []tensor.Shape{{}, {}}}
-	dataset := d.Run(t, kt.Op{Type: "CSVDataset", Attrs: attrs}, kt.Str(nil, name), kt.Str(nil, ""), i(64), yes(header), kt.Str(nil, ","), yes(true),
+	dataset := d.Run(t, kt.Op{Type: "CSVDataset", Attrs: attrs}, kt.Str(nil, name), kt.Str(nil, ""), dt.Int(64), dt.Bool(header), kt.Str(nil, ","), dt.Bool(true),
 		kt.Str(nil, "NA"), kt.I64(kt.S(int64(len(selected))), selected...), kt.I64(kt.S(0)), kt.Str(kt.S(1), "-"))[0]
 	defer dataset.Release()
-	p := &pipe{d: d, now: dataset}
+	p := &dt.Pipe{Device: d, Now: dataset}
 	handle := d.Run(t, kt.Op{Type: "IteratorV2", Attrs: kt.Attrs{"output_types": types, "output_shapes": []tensor.Shape{{}, {}}, "shared_name": t.Name(), "container": ""}})[0]
-	d.Run(t, kt.Op{Type: "MakeIterator", Step: kt.NewStep()}, retained(p.now), retained(handle))
-	it := &iterator{t: t, d: d, p: p, handle: handle}
-	defer it.close()
+	d.Run(t, kt.Op{Type: "MakeIterator", Step: kt.NewStep()}, dt.Retained(p.Now), dt.Retained(handle))
+	it := &dt.Iterator{T: t, Device: d, Pipe: p, Handle: handle}
+	defer it.Close()
 	var all []string
 	for range 20 {
-		out, err := d.Try(kt.Op{Type: "IteratorGetNext", Attrs: attrs, Step: kt.NewStep()}, retained(handle))
+		out, err := d.Try(kt.Op{Type: "IteratorGetNext", Attrs: attrs, Step: kt.NewStep()}, dt.Retained(handle))
 		if err != nil {
-			v := told(nil, err)
+			v := dt.Outcome(nil, err)
 			all = append(all, v)
 			if v == "end" {
 				break
@@ -40,7 +41,7 @@ func csvOf(t *testing.T, text string, header bool, selected ...int64) string {
 			continue
 		}
 		text := out[1].Tensor.Strings()[0]
-		all = append(all, told(out, nil)+":"+text)
+		all = append(all, dt.Outcome(out, nil)+":"+text)
 	}
 	return strings.Join(all, " ")
 }

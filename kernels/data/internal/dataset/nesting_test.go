@@ -1,4 +1,4 @@
-package data_test
+package dataset_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	dt "github.com/troupe-run/troupe/kernels/data/internal/datatest"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 	"google.golang.org/protobuf/proto"
 )
@@ -18,24 +19,24 @@ import (
 func TestDatasetsOfThemselves(t *testing.T) {
 	d := kt.NewDevice(t)
 	for _, op := range []string{"ConcatenateDataset", "ZipDataset"} {
-		p := newPipe(d).numbers(1).batch(1, false)
+		p := dt.NewPipe(d).Numbers(1).Batch(1, false)
 		for range 60 {
-			twice := p.now
+			twice := p.Now
 			if op == "ZipDataset" {
-				p.op(op, kt.Attrs{"N": 2, "output_types": []tensor.DType{tensor.Int64}, "output_shapes": []tensor.Shape{{-1}}}, retained(twice))
+				p.Op(op, kt.Attrs{"N": 2, "output_types": []tensor.DType{tensor.Int64}, "output_shapes": []tensor.Shape{{-1}}}, dt.Retained(twice))
 			} else {
-				p.op(op, nil, retained(twice))
+				p.Op(op, nil, dt.Retained(twice))
 			}
 		}
-		if p.err != nil {
-			t.Fatal(p.err)
+		if p.Err != nil {
+			t.Fatal(p.Err)
 		}
 		for _, ask := range []string{"DatasetCardinality", "DatasetFingerprint"} {
-			out := d.Run(t, kt.Op{Type: ask}, retained(p.now))
+			out := d.Run(t, kt.Op{Type: ask}, dt.Retained(p.Now))
 			out[0].Release()
 		}
 		for _, policy := range []int64{0, 1, 2} { // by what is possible, by files, by elements
-			sharded, err := d.Try(kt.Op{Type: "AutoShardDataset", Attrs: p.attrs(kt.Attrs{"auto_shard_policy": policy})}, retained(p.now), i(2), i(0))
+			sharded, err := d.Try(kt.Op{Type: "AutoShardDataset", Attrs: p.Attrs(kt.Attrs{"auto_shard_policy": policy})}, dt.Retained(p.Now), dt.Int(2), dt.Int(0))
 			if policy == 1 && status.CodeOf(err) != status.NotFound {
 				t.Errorf("%s sharded by files: %v", op, err)
 			}
@@ -43,36 +44,36 @@ func TestDatasetsOfThemselves(t *testing.T) {
 				v.Release()
 			}
 		}
-		p.now.Release()
+		p.Now.Release()
 	}
 }
 
 // Datasets may be elements of others, like lists in lists, up to a limit. The last release of the outermost one releases all.
 func TestDatasetsInElements(t *testing.T) {
 	d := kt.NewDevice(t)
-	p := newPipe(d).numbers(1)
+	p := dt.NewPipe(d).Numbers(1)
 	for n := range 1000 {
-		out, err := d.Try(kt.Op{Type: "TensorDataset", Attrs: kt.Attrs{"Toutput_types": []tensor.DType{tensor.Variant}, "output_shapes": []tensor.Shape{{}}}}, p.now)
+		out, err := d.Try(kt.Op{Type: "TensorDataset", Attrs: kt.Attrs{"Toutput_types": []tensor.DType{tensor.Variant}, "output_shapes": []tensor.Shape{{}}}}, p.Now)
 		if err != nil {
 			if status.CodeOf(err) != status.ResourceExhausted || n < 50 {
 				t.Errorf("after %d: %v", n, err)
 			}
 			return
 		}
-		p.now = kernels.Value{Tensor: out[0].Tensor}
+		p.Now = kernels.Value{Tensor: out[0].Tensor}
 	}
-	p.now.Release()
+	p.Now.Release()
 	t.Error("a thousand datasets may lie in one another")
 }
 
 // A dataset that is repeatedly zipped with itself would open 2^60 iterators. Its step fails, and releases its memory.
 func TestIteratorsAtATime(t *testing.T) {
 	d := kt.NewDevice(t)
-	p := newPipe(d).numbers(3)
+	p := dt.NewPipe(d).Numbers(3)
 	for range 60 {
-		p.op("ZipDataset", kt.Attrs{"N": 2, "output_types": []tensor.DType{tensor.Int64}, "output_shapes": []tensor.Shape{{}}}, retained(p.now))
+		p.Op("ZipDataset", kt.Attrs{"N": 2, "output_types": []tensor.DType{tensor.Int64}, "output_shapes": []tensor.Shape{{}}}, dt.Retained(p.Now))
 	}
-	if _, err := d.Try(kt.Op{Type: "DatasetToSingleElement", Attrs: p.attrs(nil), Functions: functions}, p.now); status.CodeOf(err) != status.ResourceExhausted {
+	if _, err := d.Try(kt.Op{Type: "DatasetToSingleElement", Attrs: p.Attrs(nil), Functions: dt.Functions}, p.Now); status.CodeOf(err) != status.ResourceExhausted {
 		t.Errorf("2^60 iterators: %v", err)
 	}
 }
@@ -81,11 +82,11 @@ func TestIteratorsAtATime(t *testing.T) {
 // pipelines must end, too.
 func TestFunctionsOfPipelinesAreNested(t *testing.T) {
 	d := kt.NewDevice(t)
-	p := newPipe(d).numbers(1).mapped("depth")
+	p := dt.NewPipe(d).Numbers(1).Mapped("depth")
 	step := kt.NewStep()
 	step.Depth = 7
-	out, err := d.Try(kt.Op{Type: "DatasetToSingleElement", Attrs: p.attrs(nil), Functions: functions, Step: step}, p.now)
-	if got := told(out, err); got != "8" {
+	out, err := d.Try(kt.Op{Type: "DatasetToSingleElement", Attrs: p.Attrs(nil), Functions: dt.Functions, Step: step}, p.Now)
+	if got := dt.Outcome(out, err); got != "8" {
 		t.Errorf("a function that is called at depth 7 runs at depth %s", got)
 	}
 }
@@ -94,7 +95,7 @@ func TestFunctionsOfPipelinesAreNested(t *testing.T) {
 func TestGraphsOfLongChains(t *testing.T) {
 	d := kt.NewDevice(t)
 	attrs := kt.Attrs{"external_state_policy": int64(0), "strip_device_assignment": false}
-	out := d.Run(t, kt.Op{Type: "DatasetToGraphV2", Attrs: attrs}, newPipe(d).numbers(3).value())
+	out := d.Run(t, kt.Op{Type: "DatasetToGraphV2", Attrs: attrs}, dt.NewPipe(d).Numbers(3).Value())
 	saved := out[0].Tensor.Strings()[0]
 	out[0].Release()
 	for _, c := range []struct {
@@ -116,7 +117,7 @@ func TestGraphsOfLongChains(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := d.Try(kt.Op{Type: "DatasetFromGraph", Functions: functions}, kt.Str(nil, string(text)))
+		out, err := d.Try(kt.Op{Type: "DatasetFromGraph", Functions: dt.Functions}, kt.Str(nil, string(text)))
 		if status.CodeOf(err) != c.code {
 			t.Errorf("a chain of %d: %v, want %v", c.identities, err, c.code)
 		}

@@ -1,4 +1,4 @@
-package data_test
+package dataset_test
 
 import (
 	"os"
@@ -11,26 +11,10 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	dt "github.com/troupe-run/troupe/kernels/data/internal/datatest"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 	"google.golang.org/protobuf/proto"
 )
-
-// with returns a function of a number and its captures, which runs an op. If adds is set, the function adds the number to the op's result.
-func with(op kt.Op, adds bool, inputs func(int64, []kernels.Value) []any) func(*kernels.Step, []kernels.Value, func([]kernels.Value, error)) {
-	return func(step *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) {
-		v := tensor.Of[int64](args[0].Tensor)[0]
-		args[0].Release()
-		op := op
-		op.Step, op.Outputs = step, 1
-		out, err := functionDevice.Try(op, inputs(v, args[1:])...)
-		if err == nil && adds {
-			sum := kernels.Value{Tensor: i(v + tensor.Of[int64](out[0].Tensor)[0])}
-			out[0].Release()
-			out[0] = sum
-		}
-		done(out, err)
-	}
-}
 
 // captures are the resources that the test's datasets capture, each with a function that changes it.
 var captures = map[string]struct {
@@ -59,14 +43,14 @@ var captures = map[string]struct {
 		entries(t, d, h, "LookupTableInsertV2", 8, 9)
 	}, "-1 -1 -1 end"},
 	"dense table": {"found", tableOf("MutableDenseHashTableV2", kt.Attrs{"value_shape": tensor.Shape{}, "max_load_factor": float32(0.8), "initial_num_buckets": int64(4)}, "LookupTableInsertV2",
-		func() []any { return []any{i(-5), i(-6)} }), func(t *testing.T, d *kt.Device, h kernels.Value) {
+		func() []any { return []any{dt.Int(-5), dt.Int(-6)} }), func(t *testing.T, d *kt.Device, h kernels.Value) {
 		entries(t, d, h, "LookupTableInsertV2", 8, 9)
 	}, "5 6 -1 end"},
 }
 
 func assigned(t *testing.T, d *kt.Device, h kernels.Value, v int64) {
 	t.Helper()
-	d.Run(t, kt.Op{Type: "AssignVariableOp", Attrs: kt.Attrs{"dtype": tensor.Int64, "validate_shape": false}}, retained(h), i(v))
+	d.Run(t, kt.Op{Type: "AssignVariableOp", Attrs: kt.Attrs{"dtype": tensor.Int64, "validate_shape": false}}, dt.Retained(h), dt.Int(v))
 }
 
 func entries(t *testing.T, d *kt.Device, h kernels.Value, op string, values ...int64) {
@@ -76,7 +60,7 @@ func entries(t *testing.T, d *kt.Device, h kernels.Value, op string, values ...i
 		keys[k] = int64(k)
 	}
 	n := kt.S(int64(len(values)))
-	d.Run(t, kt.Op{Type: op, Attrs: kt.Attrs{"Tkey": tensor.Int64, "Tval": tensor.Int64, "Tin": tensor.Int64, "Tout": tensor.Int64}}, retained(h), kt.I64(n, keys...), kt.I64(n, values...))
+	d.Run(t, kt.Op{Type: op, Attrs: kt.Attrs{"Tkey": tensor.Int64, "Tval": tensor.Int64, "Tin": tensor.Int64, "Tout": tensor.Int64}}, dt.Retained(h), kt.I64(n, keys...), kt.I64(n, values...))
 }
 
 // tableOf creates a table that maps 0 to 5 and 1 to 6, filled by the op fill. If fill is empty, so is the table.
@@ -107,8 +91,8 @@ func capturing(name string) kt.Attrs {
 }
 
 // toGraph serializes a dataset.
-func toGraph(p *pipe) ([]kernels.Value, error) {
-	return p.d.Try(kt.Op{Type: "DatasetToGraphV2", Attrs: kt.Attrs{"external_state_policy": int64(0), "strip_device_assignment": false}, Functions: functions}, retained(p.now))
+func toGraph(p *dt.Pipe) ([]kernels.Value, error) {
+	return p.Device.Try(kt.Op{Type: "DatasetToGraphV2", Attrs: kt.Attrs{"external_state_policy": int64(0), "strip_device_assignment": false}, Functions: dt.Functions}, dt.Retained(p.Now))
 }
 
 // TestGraphsHoldResources checks that the graph of a dataset that captures a resource creates the same elements twice, whatever happens to
@@ -117,9 +101,9 @@ func TestGraphsHoldResources(t *testing.T) {
 	for name, c := range captures {
 		t.Run(name, func(t *testing.T) {
 			d := kt.NewDevice(t)
-			functionDevice = d
+			dt.FunctionDevice = d
 			handle := c.make(t, d)
-			p := newPipe(d).numbers(3).op("MapDataset", capturing(c.function), retained(handle))
+			p := dt.NewPipe(d).Numbers(3).Op("MapDataset", capturing(c.function), dt.Retained(handle))
 			out, err := toGraph(p)
 			if err != nil {
 				t.Fatal(err)
@@ -135,15 +119,15 @@ func TestGraphsHoldResources(t *testing.T) {
 				}
 			}
 			d.Run(t, kt.Op{Type: "DestroyResourceOp", Attrs: kt.Attrs{"ignore_lookup_error": false}}, handle)
-			p.now.Release()
+			p.Now.Release()
 			for range 2 {
-				back := newPipe(d).op("DatasetFromGraph", nil, kt.Str(nil, out[0].Tensor.Strings()[0]))
-				it := back.iterate(t)
-				if got := it.rest(4); got != c.want {
+				back := dt.NewPipe(d).Op("DatasetFromGraph", nil, kt.Str(nil, out[0].Tensor.Strings()[0]))
+				it := back.Iterate(t)
+				if got := it.Rest(4); got != c.want {
 					t.Errorf("the elements are %s, want %s", got, c.want)
 				}
-				it.close()
-				back.now.Release()
+				it.Close()
+				back.Now.Release()
 			}
 			out[0].Release()
 			collect(t, d)
@@ -151,9 +135,9 @@ func TestGraphsHoldResources(t *testing.T) {
 	}
 }
 
-func fingerprintOf(t *testing.T, p *pipe) uint64 {
+func fingerprintOf(t *testing.T, p *dt.Pipe) uint64 {
 	t.Helper()
-	out := p.d.Run(t, kt.Op{Type: "DatasetFingerprint", Functions: functions}, retained(p.now))
+	out := p.Device.Run(t, kt.Op{Type: "DatasetFingerprint", Functions: dt.Functions}, dt.Retained(p.Now))
 	defer out[0].Release()
 	return tensor.Of[uint64](out[0].Tensor)[0]
 }
@@ -174,9 +158,9 @@ func collect(t *testing.T, d *kt.Device) {
 // TestGraphsShareResources captures a table in two stages, and checks that the graph has it once.
 func TestGraphsShareResources(t *testing.T) {
 	d := kt.NewDevice(t)
-	functionDevice = d
+	dt.FunctionDevice = d
 	handle := captures["variable"].make(t, d)
-	p := newPipe(d).numbers(3).op("MapDataset", capturing("plus"), retained(handle)).op("MapDataset", capturing("plus"), retained(handle))
+	p := dt.NewPipe(d).Numbers(3).Op("MapDataset", capturing("plus"), dt.Retained(handle)).Op("MapDataset", capturing("plus"), dt.Retained(handle))
 	out, err := toGraph(p)
 	if err != nil {
 		t.Fatal(err)
@@ -185,20 +169,20 @@ func TestGraphsShareResources(t *testing.T) {
 		t.Errorf("the graph has the variable %d times", n)
 	}
 	out[0].Release()
-	p.now.Release()
+	p.Now.Release()
 	handle.Release()
 }
 
 // TestGraphsOfAbsentResources checks that unreadable resources are rejected.
 func TestGraphsOfAbsentResources(t *testing.T) {
 	d := kt.NewDevice(t)
-	functionDevice = d
+	dt.FunctionDevice = d
 	handle := d.Run(t, kt.Op{Type: "VarHandleOp", Attrs: kt.Attrs{"dtype": tensor.Int64, "shape": tensor.Shape{}, "container": "", "shared_name": "never"}})[0]
-	p := newPipe(d).numbers(3).op("MapDataset", capturing("plus"), handle)
+	p := dt.NewPipe(d).Numbers(3).Op("MapDataset", capturing("plus"), handle)
 	if _, err := toGraph(p); status.CodeOf(err) != status.FailedPrecondition {
 		t.Errorf("a variable without a value gives %v", err)
 	}
-	p.now.Release()
+	p.Now.Release()
 }
 
 // TestGraphsFillTables reads graphs as TensorFlow makes them: a named table, and the op that filled it, which may read a file or a dataset.
@@ -228,14 +212,14 @@ func TestGraphsFillTables(t *testing.T) {
 	} {
 		t.Run(op, func(t *testing.T) {
 			d := kt.NewDevice(t)
-			functionDevice = d
+			dt.FunctionDevice = d
 			handle := captures["static table"].make(t, d)
-			p := newPipe(d).numbers(3).op("MapDataset", capturing("found"), handle)
+			p := dt.NewPipe(d).Numbers(3).Op("MapDataset", capturing("found"), handle)
 			out, err := toGraph(p)
 			if err != nil {
 				t.Fatal(err)
 			}
-			p.now.Release()
+			p.Now.Release()
 			def := &graphpb.GraphDef{}
 			if err := proto.Unmarshal([]byte(out[0].Tensor.Strings()[0]), def); err != nil {
 				t.Fatal(err)
@@ -255,13 +239,13 @@ func TestGraphsFillTables(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 2 {
-				back := newPipe(d).op("DatasetFromGraph", nil, kt.Str(nil, string(text)))
-				it := back.iterate(t)
-				if got := it.rest(4); got != "5 6 -1 end" {
+				back := dt.NewPipe(d).Op("DatasetFromGraph", nil, kt.Str(nil, string(text)))
+				it := back.Iterate(t)
+				if got := it.Rest(4); got != "5 6 -1 end" {
 					t.Errorf("the elements are %s", got)
 				}
-				it.close()
-				back.now.Release()
+				it.Close()
+				back.Now.Release()
 			}
 			collect(t, d)
 		})

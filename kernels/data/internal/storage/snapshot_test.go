@@ -1,4 +1,4 @@
-package data_test
+package storage_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	dt "github.com/troupe-run/troupe/kernels/data/internal/datatest"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
@@ -28,30 +29,30 @@ func sorted(told string) string {
 	return strings.Join(list, " ")
 }
 
-func loads(d *kt.Device, dir, compression string) *pipe {
-	return newPipe(d).op("LoadDataset", saving(compression), kt.Str(nil, dir))
+func loads(d *kt.Device, dir, compression string) *dt.Pipe {
+	return dt.NewPipe(d).Op("LoadDataset", saving(compression), kt.Str(nil, dir))
 }
 
 func TestSavedAndLoaded(t *testing.T) {
 	for _, compression := range []string{"", "GZIP", "ZLIB", "SNAPPY"} {
 		t.Run(compression, func(t *testing.T) {
 			d := kt.NewDevice(t)
-			functionDevice = d
+			dt.FunctionDevice = d
 			dir := filepath.Join(t.TempDir(), "saved [it]")
-			p := newPipe(d).numbers(500)
-			out, err := d.Try(kt.Op{Type: "SaveDataset", Attrs: p.attrs(saving(compression)), Functions: functions, Step: kt.NewStep()}, retained(p.now), kt.Str(nil, dir))
+			p := dt.NewPipe(d).Numbers(500)
+			out, err := d.Try(kt.Op{Type: "SaveDataset", Attrs: p.Attrs(saving(compression)), Functions: dt.Functions, Step: kt.NewStep()}, dt.Retained(p.Now), kt.Str(nil, dir))
 			if err != nil || len(out) != 0 {
 				t.Fatal(out, err)
 			}
-			p.now.Release()
+			p.Now.Release()
 			l := loads(d, dir, compression)
-			it := l.iterate(t)
-			defer l.now.Release()
-			if got, want := it.rest(600), spaced(0, 500, 2)+" "+spaced(1, 500, 2)+" end"; got != want {
+			it := l.Iterate(t)
+			defer l.Now.Release()
+			if got, want := it.Rest(600), spaced(0, 500, 2)+" "+spaced(1, 500, 2)+" end"; got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
-			it.close()
-			n := d.Run(t, kt.Op{Type: "DatasetCardinality"}, retained(l.now))[0]
+			it.Close()
+			n := d.Run(t, kt.Op{Type: "DatasetCardinality"}, dt.Retained(l.Now))[0]
 			if got := tensor.Of[int64](n.Tensor)[0]; got != 500 {
 				t.Errorf("%d elements", got)
 			}
@@ -74,40 +75,40 @@ func TestSavingIsRestored(t *testing.T) {
 	for name, op := range map[string]string{"save": "SaveDatasetV2", "snapshot": "SnapshotDatasetV2"} {
 		t.Run(name, func(t *testing.T) {
 			d := kt.NewDevice(t)
-			functionDevice = d
+			dt.FunctionDevice = d
 			dir := t.TempDir()
-			writes := func() *pipe {
-				return newPipe(d).numbers(20).op(op, saving("GZIP"), kt.Str(nil, dir))
+			writes := func() *dt.Pipe {
+				return dt.NewPipe(d).Numbers(20).Op(op, saving("GZIP"), kt.Str(nil, dir))
 			}
 			p := writes()
-			it := p.iterate(t)
-			defer p.now.Release()
-			it.rest(7)
-			state := it.save()
+			it := p.Iterate(t)
+			defer p.Now.Release()
+			it.Rest(7)
+			state := it.Save()
 			defer state.Release()
-			it.rest(5) // later elements are discarded
-			it.close()
+			it.Rest(5) // later elements are discarded
+			it.Close()
 			other := writes()
-			to := other.iterate(t)
-			defer other.now.Release()
-			if err := to.restore(state); err != nil {
+			to := other.Iterate(t)
+			defer other.Now.Release()
+			if err := to.Restore(state); err != nil {
 				t.Fatal(err)
 			}
-			if got, want := to.rest(50), spaced(7, 20, 1)+" end"; got != want {
+			if got, want := to.Rest(50), spaced(7, 20, 1)+" end"; got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
-			to.close()
+			to.Close()
 			read := writes()
 			if op == "SaveDatasetV2" {
-				read.now.Release()
+				read.Now.Release()
 				read = loads(d, dir, "GZIP")
 			}
-			again := read.iterate(t)
-			defer read.now.Release()
-			if got, want := sorted(again.rest(50)), sorted(spaced(0, 20, 1)+" end"); got != want {
+			again := read.Iterate(t)
+			defer read.Now.Release()
+			if got, want := sorted(again.Rest(50)), sorted(spaced(0, 20, 1)+" end"); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
-			again.close()
+			again.Close()
 		})
 	}
 }
@@ -126,18 +127,18 @@ func TestSnapshots(t *testing.T) {
 		for _, compression := range []string{"", "GZIP", "SNAPPY"} {
 			t.Run(op+compression, func(t *testing.T) {
 				d := kt.NewDevice(t)
-				functionDevice = d
+				dt.FunctionDevice = d
 				dir := t.TempDir()
 				attrs := saving(compression)
 				if op == "SnapshotDataset" {
 					attrs = legacy(compression, "auto", nil)
 				}
 				pass := func(most int) string {
-					p := newPipe(d).numbers(30).op(op, attrs, kt.Str(nil, dir))
-					it := p.iterate(t)
-					defer p.now.Release()
-					defer it.close()
-					return it.rest(most)
+					p := dt.NewPipe(d).Numbers(30).Op(op, attrs, kt.Str(nil, dir))
+					it := p.Iterate(t)
+					defer p.Now.Release()
+					defer it.Close()
+					return it.Rest(most)
 				}
 				pass(10) // not to the end, so it does not count
 				if op == "SnapshotDataset" {
@@ -163,63 +164,63 @@ func TestSnapshotReadersAreRestored(t *testing.T) {
 	for _, op := range []string{"SnapshotDataset", "SnapshotDatasetV2"} {
 		t.Run(op, func(t *testing.T) {
 			d := kt.NewDevice(t)
-			functionDevice = d
+			dt.FunctionDevice = d
 			dir := t.TempDir()
 			attrs := saving("SNAPPY")
 			if op == "SnapshotDataset" {
 				attrs = legacy("SNAPPY", "auto", nil)
 			}
-			make := func(n int64) *pipe { return newPipe(d).numbers(n).op(op, attrs, kt.Str(nil, dir)) }
+			make := func(n int64) *dt.Pipe { return dt.NewPipe(d).Numbers(n).Op(op, attrs, kt.Str(nil, dir)) }
 			first := make(12)
-			it := first.iterate(t)
-			defer first.now.Release()
-			it.rest(50)
-			it.close()
+			it := first.Iterate(t)
+			defer first.Now.Release()
+			it.Rest(50)
+			it.Close()
 			for n := range 13 {
 				p, q := make(12), make(12)
-				from, to := p.iterate(t), q.iterate(t)
-				from.rest(n)
-				state := from.save()
-				want := from.rest(50)
-				if err := to.restore(state); err != nil {
+				from, to := p.Iterate(t), q.Iterate(t)
+				from.Rest(n)
+				state := from.Save()
+				want := from.Rest(50)
+				if err := to.Restore(state); err != nil {
 					t.Fatal(err)
 				}
-				if got := to.rest(50); got != want {
+				if got := to.Rest(50); got != want {
 					t.Errorf("after %d: got %s, want %s", n, got, want)
 				}
 				state.Release()
-				from.close()
-				to.close()
-				p.now.Release()
-				q.now.Release()
+				from.Close()
+				to.Close()
+				p.Now.Release()
+				q.Now.Release()
 			}
 			other := make(13)
-			defer other.now.Release()
-			ot := other.iterate(t)
-			if got, want := ot.rest(50), spaced(0, 13, 1)+" end"; got != want {
+			defer other.Now.Release()
+			ot := other.Iterate(t)
+			if got, want := ot.Rest(50), spaced(0, 13, 1)+" end"; got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
-			ot.close()
+			ot.Close()
 		})
 	}
 }
 
 func TestBadSnapshots(t *testing.T) {
 	d := kt.NewDevice(t)
-	functionDevice = d
+	dt.FunctionDevice = d
 	dir := t.TempDir()
-	if p := loads(d, filepath.Join(dir, "none"), ""); status.CodeOf(p.err) != status.NotFound || !strings.Contains(p.err.Error(), "Could not find metadata file") {
-		t.Errorf("without metadata: %v", p.err)
+	if p := loads(d, filepath.Join(dir, "none"), ""); status.CodeOf(p.Err) != status.NotFound || !strings.Contains(p.Err.Error(), "Could not find metadata file") {
+		t.Errorf("without metadata: %v", p.Err)
 	}
-	if p := loads(d, dir, "LZ4"); status.CodeOf(p.err) != status.InvalidArgument {
-		t.Errorf("compression: %v", p.err)
+	if p := loads(d, dir, "LZ4"); status.CodeOf(p.Err) != status.InvalidArgument {
+		t.Errorf("compression: %v", p.Err)
 	}
 	write := func() {
-		p := newPipe(d).numbers(100)
-		if _, err := d.Try(kt.Op{Type: "SaveDataset", Attrs: p.attrs(saving("")), Functions: functions, Step: kt.NewStep()}, retained(p.now), kt.Str(nil, dir)); err != nil {
+		p := dt.NewPipe(d).Numbers(100)
+		if _, err := d.Try(kt.Op{Type: "SaveDataset", Attrs: p.Attrs(saving("")), Functions: dt.Functions, Step: kt.NewStep()}, dt.Retained(p.Now), kt.Str(nil, dir)); err != nil {
 			t.Fatal(err)
 		}
-		p.now.Release()
+		p.Now.Release()
 	}
 	write()
 	files, err := filepath.Glob(filepath.Join(dir, "*", "*.shard", "*.snapshot"))
@@ -233,14 +234,14 @@ func TestBadSnapshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := loads(d, dir, "")
-	it := p.iterate(t)
-	defer p.now.Release()
-	told := strings.Fields(it.rest(60))
+	it := p.Iterate(t)
+	defer p.Now.Release()
+	told := strings.Fields(it.Rest(60))
 	// The first shard is cut off and the second is missing: the pipeline continues after errors, to its end.
 	if !slices.Contains(told, "DATA_LOSS") || !slices.Contains(told, "NOT_FOUND") {
 		t.Errorf("got %v", told)
 	}
-	it.close()
+	it.Close()
 }
 
 // The existing files of the data service are listed in order, and the others when they appear.
@@ -261,11 +262,11 @@ func TestSnapshotChunks(t *testing.T) {
 	touch(filepath.Join(chunks, "chunk_0_10_5"), "")
 	touch(filepath.Join(chunks, "chunk_0_2_5"), "")
 	texts := kt.Attrs{"output_types": []tensor.DType{tensor.String}, "output_shapes": []tensor.Shape{{}}}
-	p := newPipe(d).op("ListSnapshotChunksDataset", texts, kt.Str(nil, dir))
-	it := p.iterateOf(t, texts)
-	defer p.now.Release()
+	p := dt.NewPipe(d).Op("ListSnapshotChunksDataset", texts, kt.Str(nil, dir))
+	it := p.IterateOf(t, texts)
+	defer p.Now.Release()
 	next := func() string {
-		out, err := d.Try(kt.Op{Type: "IteratorGetNext", Attrs: texts, Step: kt.NewStep()}, retained(it.handle))
+		out, err := d.Try(kt.Op{Type: "IteratorGetNext", Attrs: texts, Step: kt.NewStep()}, dt.Retained(it.Handle))
 		if err != nil {
 			return err.Error()
 		}
@@ -285,21 +286,21 @@ func TestSnapshotChunks(t *testing.T) {
 	if got := next(); !strings.HasPrefix(got, "End of sequence") {
 		t.Errorf("got %q", got)
 	}
-	it.close()
+	it.Close()
 	touch(filepath.Join(dir, "ERROR"), `code: RESOURCE_EXHAUSTED message: "no \"space\""`)
-	q := newPipe(d).op("ListSnapshotChunksDataset", texts, kt.Str(nil, dir))
-	it = q.iterateOf(t, texts)
-	defer q.now.Release()
+	q := dt.NewPipe(d).Op("ListSnapshotChunksDataset", texts, kt.Str(nil, dir))
+	it = q.IterateOf(t, texts)
+	defer q.Now.Release()
 	if got := next(); !strings.HasPrefix(got, `no "space"`) {
 		t.Errorf("got %q", got)
 	}
-	it.close()
+	it.Close()
 }
 
 func TestCompressedElements(t *testing.T) {
 	d := kt.NewDevice(t)
 	types := []tensor.DType{tensor.Int64, tensor.String, tensor.Bool}
-	out := d.Run(t, kt.Op{Type: "CompressElement", Attrs: kt.Attrs{"input_types": types}}, kt.I64(kt.S(3), 1, 2, 3), kt.Str(kt.S(2), "", "some text, some text"), yes(true))[0]
+	out := d.Run(t, kt.Op{Type: "CompressElement", Attrs: kt.Attrs{"input_types": types}}, kt.I64(kt.S(3), 1, 2, 3), kt.Str(kt.S(2), "", "some text, some text"), dt.Bool(true))[0]
 	m, err := out.Tensor.Proto()
 	if err != nil {
 		t.Fatal(err)
@@ -330,26 +331,6 @@ func TestCompressedElements(t *testing.T) {
 		for _, v := range got {
 			v.Release()
 		}
-	}
-}
-
-func TestMapDefun(t *testing.T) {
-	d := kt.NewDevice(t)
-	attrs := kt.Attrs{"f": kt.Func{Name: "tens"}, "Targuments": int64s, "Tcaptured": []tensor.DType{}, "output_types": int64s, "output_shapes": []tensor.Shape{{-1}}}
-	out, err := d.Try(kt.Op{Type: "MapDefun", Attrs: attrs, Functions: functions, Step: kt.NewStep()}, kt.I64(kt.S(3), 4, 5, 6))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := out[0].Tensor; !got.Shape().Equal(kt.S(3, 2)) || !slices.Equal(tensor.Of[int64](got), []int64{40, 41, 50, 51, 60, 61}) {
-		t.Errorf("got %v %v", got.Shape(), tensor.Of[int64](got))
-	}
-	out[0].Release()
-	attrs["f"] = kt.Func{Name: "fail"}
-	if _, err := d.Try(kt.Op{Type: "MapDefun", Attrs: attrs, Functions: functions, Step: kt.NewStep()}, kt.I64(kt.S(6), 0, 1, 2, 3, 4, 5)); status.CodeOf(err) != status.InvalidArgument {
-		t.Errorf("got %v", err)
-	}
-	if _, err := d.Try(kt.Op{Type: "MapDefun", Attrs: attrs, Functions: functions, Step: kt.NewStep()}, i(0)); err == nil || !strings.Contains(err.Error(), "rank") {
-		t.Errorf("got %v", err)
 	}
 }
 
