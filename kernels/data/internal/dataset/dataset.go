@@ -201,7 +201,7 @@ func (d *Dataset) At(c *Call, i int64) (Element, error) {
 	return e, err
 }
 
-// InRange rejects an index that the dataset does not have. A program that requests an element needs a known number of
+// inRange rejects an index that the dataset does not have. A program that requests an element needs a known number of
 // elements, unless the kind has a rule of its own. In a global shuffle, the shuffled dataset knows the number of
 // elements. Its inputs need not know theirs: they end where they end.
 func (d *Dataset) inRange(c *Call, i int64) error {

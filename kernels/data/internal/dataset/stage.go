@@ -353,7 +353,7 @@ func (s *Stage) After() []string {
 	return names
 }
 
-// StageName returns the name of a dataset's iterators in TensorFlow.
+// stageName returns the name of a dataset's iterators in TensorFlow.
 func stageName(d *Dataset) string {
 	if k, ok := d.Kind.(StageNamer); ok {
 		return k.StageName()

@@ -285,7 +285,7 @@ func (p *Pipe) Iterate(t testing.TB) *Iterator {
 	return p.IterateOf(t, nil)
 }
 
-// IterateOf is iterate for elements that are not numbers.
+// IterateOf is Iterate for elements that are not numbers.
 func (p *Pipe) IterateOf(t testing.TB, declared kt.Attrs) *Iterator {
 	t.Helper()
 	if p.Err != nil {

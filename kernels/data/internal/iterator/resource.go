@@ -173,7 +173,7 @@ func (r *Resource) use(ctx *kernels.Context, what, before string, f func(c *data
 	return contain.Run(p.Log, "An input pipeline", func() error { return f(c, p) })
 }
 
-// AtEnd reports whether a step has reached the end of the pipeline, and records the first one that has.
+// atEnd reports whether a step has reached the end of the pipeline, and records the first one that has.
 func (r *Resource) atEnd(err error, p *pipeline, by kernels.Origin) bool {
 	if !dataset.AtEnd(err) {
 		return false

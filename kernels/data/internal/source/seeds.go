@@ -19,9 +19,9 @@ type Seeds struct {
 	seed, seed2 int64
 	fixed       bool
 
-	mu    sync.Mutex
-	drawn int64
-	Numbers
+	mu      sync.Mutex
+	drawn   int64
+	numbers Numbers
 }
 
 // NewSeeds returns seeds from two numbers; if both are zero, the seeds are random.
@@ -31,7 +31,7 @@ func NewSeeds(seed, seed2 int64, reshuffles bool) *Seeds {
 		_, _ = rand.Read(b[:]) // never fails
 		seed, seed2 = int64(binary.LittleEndian.Uint64(b[:])), int64(binary.LittleEndian.Uint64(b[8:]))
 	}
-	return &Seeds{seed: seed, seed2: seed2, fixed: !reshuffles, Numbers: NewNumbers(seed, seed2, 0)}
+	return &Seeds{seed: seed, seed2: seed2, fixed: !reshuffles, numbers: NewNumbers(seed, seed2, 0)}
 }
 
 // Pair returns the two numbers that the seeds are made from.
@@ -46,8 +46,8 @@ func (s *Seeds) Draw() (seed, seed2 int64) {
 		return s.seed, s.seed2
 	}
 	s.drawn += 2
-	seed = int64(s.Next())
-	return seed, int64(s.Next())
+	seed = int64(s.numbers.Next())
+	return seed, int64(s.numbers.Next())
 }
 
 // Position returns how many numbers were drawn.
@@ -63,7 +63,7 @@ func (s *Seeds) MoveTo(drawn int64) {
 	defer s.mu.Unlock()
 	s.drawn = drawn
 	if !s.fixed {
-		s.Numbers = NewNumbers(s.seed, s.seed2, drawn)
+		s.numbers = NewNumbers(s.seed, s.seed2, drawn)
 	}
 }
 
@@ -98,7 +98,7 @@ func SharedSeeds(in *dataset.Inputs, i int) *Seeds {
 	return dataset.ResourceOf[*Seeds](in, i, kindSeeds)
 }
 
-// newSeedGenerator and newMemoryCache return the kernels of resources that datasets share.
+// newSeedGenerator returns the kernel of seeds as a resource, which datasets share.
 func newSeedGenerator(*kernels.Construction) (any, error) {
 	return kernels.Func(func(ctx *kernels.Context) error {
 		in := &dataset.Inputs{Context: ctx}

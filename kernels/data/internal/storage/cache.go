@@ -52,6 +52,7 @@ func (m *memory) set(list []dataset.Element) {
 // newMemory returns an empty memory with one user.
 func newMemory() *memory { return &memory{users: 1} }
 
+// newMemoryCache returns the kernel of a memory as a resource, which datasets share.
 func newMemoryCache(*kernels.Construction) (any, error) {
 	return kernels.Func(func(ctx *kernels.Context) error {
 		return dataset.OutputAnonymous(ctx, kindMemory, dataset.NewHolder(newMemory()))
