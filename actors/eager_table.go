@@ -298,7 +298,7 @@ func (e *eagerTable) ask(peer EagerPeer, n int) (answered func(), err error) {
 	}, nil
 }
 
-// shares counts what the callers of a task have under way, by who they are. All of them together have a limit, and each of them has one. The
+// shares counts what each caller of a task has under way. All of them together have a limit, and each of them has one. The
 // lock of the table that it belongs to guards it.
 type shares struct {
 	what         string

@@ -13,7 +13,7 @@ import (
 type turns struct {
 	most int
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards the rest: calls of clients wait for their turns on their own goroutines, and a turn must be there when one ends
 	busy    int
 	clients map[string]*turnsOf // those for which something is being done, or that wait
 	next    []*turnsOf          // those that wait, in the order of their turns
@@ -28,9 +28,9 @@ type turnsOf struct {
 // clientKey is the key of a context's client.
 type clientKey struct{}
 
-// ForClient returns a context for calls on behalf of a client, which is told apart from others by who: what clients have done takes turns.
-func ForClient(ctx context.Context, who string) context.Context {
-	return context.WithValue(ctx, clientKey{}, who)
+// ForClient returns a context for calls on behalf of a client. What takes long is done for one client after the other.
+func ForClient(ctx context.Context, client string) context.Context {
+	return context.WithValue(ctx, clientKey{}, client)
 }
 
 func clientOf(ctx context.Context) string {

@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// TestTurns checks that a client which has much to do takes half of what can be done at a time, that those who wait take turns, and that one who waits
-// no longer gets none.
+// TestTurns checks that a client which has much to do takes half of what can be done at a time, that clients that wait take turns, and that a call
+// that has given up gets none.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := turns{most: 4}
