@@ -45,15 +45,20 @@ func NewLocalCluster(ctx context.Context, jobs map[string]int, opts ...Option) (
 		return nil, err
 	}
 	o.start = false
-	if !o.ownLog {
-		o.log = slog.New(warnings{o.log.Handler()})
-	}
+	o.logWarnings()
 	for try := 1; ; try++ {
 		c, err := startLocal(ctx, jobs, o)
 		// UNKNOWN is the code of a port that cannot be bound.
 		if err == nil || o.firstPort != 0 || try == tries || status.CodeOf(err) != status.Unknown {
 			return c, err
 		}
+	}
+}
+
+// logWarnings makes a server that a program tries something out with log only warnings and errors, unless the program gives it a logger.
+func (o *options) logWarnings() {
+	if !o.ownLog {
+		o.log = slog.New(warnings{o.log.Handler()})
 	}
 }
 

@@ -2,6 +2,7 @@ package troupe
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"strconv"
@@ -27,6 +28,28 @@ func TestClusterInOneProcess(t *testing.T) {
 	}
 	if err := c.Stop(context.Background()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLogOfTrials: what a program tries something out with does not fill its default log, at the start and the end.
+func TestLogOfTrials(t *testing.T) { // not parallel: it replaces the default logger
+	var log logLines
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	defer slog.SetDefault(before)
+	cluster, err := NewLocalCluster(t.Context(), map[string]int{"worker": 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := NewLocalServer(t.Context(), WithActor("first", func(*ActorContext, any) (Actor, error) { return Handlers(), nil }, Virtual{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(cluster.Stop(t.Context()), server.Stop(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if n := log.count(); n != 0 {
+		t.Errorf("they logged %d lines: %q", n, log.text)
 	}
 }
 

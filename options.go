@@ -244,8 +244,8 @@ func WithLending(lending bool) Option {
 	return option("WithLending", func(o *options) { o.noLending = !lending })
 }
 
-// WithLogger sets the logger of the server and all of its parts. The default is slog.Default(), to which NewLocalCluster then logs only
-// warnings and errors.
+// WithLogger sets the logger of the server and all of its parts. The default is slog.Default(), to which NewLocalServer and
+// NewLocalCluster then log only warnings and errors.
 func WithLogger(log *slog.Logger) Option {
 	return option("WithLogger", func(o *options) {
 		if log == nil && o.err == nil {

@@ -103,12 +103,13 @@ func start(ctx context.Context, declaration any, o *options) (*Server, error) {
 }
 
 // NewLocalServer is NewServer for a cluster of one task, /job:local/replica:0/task:0, on a free port of the
-// loopback interface.
+// loopback interface. Without WithLogger, only warnings and errors go to the default logger, as with NewLocalCluster.
 func NewLocalServer(ctx context.Context, opts ...Option) (*Server, error) {
 	o, err := collect("NewLocalServer", opts, localOnly)
 	if err != nil {
 		return nil, err
 	}
+	o.logWarnings()
 	return start(ctx, ClusterSpec{"local": {"localhost:0"}}, o)
 }
 
