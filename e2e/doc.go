@@ -13,6 +13,7 @@
 //     here a sample of them is sent to TensorFlow's own servers.
 //   - differential/ compares random programs, and single ops, on Troupe and on TensorFlow's own servers;
 //     differential_test.go runs some of the programs, and `python differential/run.py --help` shows how to run more.
+//     run_eager.py does the same with programs of TensorFlow 2, which differential_eager_test.go runs.
 //   - clients/ and datasets/ are Python programs with arguments or clusters of their own.
 //   - runs_test.go runs all of these, the examples and the programs of the documents more than once on one cluster. testdata/runs.txt has those
 //     that do not run alike, and why.

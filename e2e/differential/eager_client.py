@@ -37,7 +37,7 @@ class Namespace:
         self.names = module.__dict__
         self.names.update({
             "tf": tf, "np": np, "gc": gc, "os": os, "context": context, "executor": executor, "contextlib": contextlib, "threading": threading,
-            "DIR": folder, "show": self._show, "connect": self.connect, "again": self._again, "where": self._where, "with_options": _with_options,
+            "DIR": folder, "UNIQUE": os.path.basename(folder), "show": self._show, "connect": self.connect, "again": self._again, "where": self._where, "with_options": _with_options,
         })
         self._own = set(self.names)
 
@@ -88,17 +88,20 @@ def _plain(v):
     return v if isinstance(v, (int, float, bool, str, bytes, type(None))) else str(v)
 
 
-# What differs from run to run, or from one server to another, in the text of an error.
+# What differs from run to run, or from one server to another, in the text of an error: names of functions and of C++ classes, numbers, which
+# function and op of the client it is from, which depends on when the client notices it, and whether an earlier program has used a container. Troupe
+# says in which checkpoint it did not find a tensor.
 _VARYING = (
     (r"(127\.0\.0\.1|localhost):\d+", "ADDRESS"), (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID"),
     (r"_partitioned_\d+(_\d+)?", "_partitioned"), (r"(__inference_\w+?|__forward_\w+?|__backward_\w+?)_\d+\b", r"\1"), (r"Op ID: \d+", "Op ID: N"),
-    (r"AnonymousVar\d+", "AnonymousVar"), (r"\b\d{9,}\b", "N"),
-    (r"\bN10tensorflow\d+(\w+?)E\b", r"\1"), # a class in C++
+    (r"AnonymousVar\d+", "AnonymousVar"), (r"\b0x[0-9a-f]+\b", "POINTER"), (r"Queue '\w+'", "Queue 'N'"), (r"(not found in checkpoint) \S+$", r"\1"), (r"Dataset:\d+ ", "Dataset "), (r"\b\d{9,}\b", "N"),
+    (r"\bN10tensorflow\d+(\w+?)E\b", r"\1"), (r"\{\{function_node [^}]*\}\} ", ""), (r" *\[Op:\w+\] name: *\w*$", ""),
+    (r"Container \w+ does not exist. \(Could not find resource: (\w+/\w+)\)", r"Resource \1/Var does not exist."),
 )
 
 
 def _first_line(message, folder):
-    line = message.replace(folder, "DIR").strip().split("\n")[0]
+    line = message.replace(folder, "DIR").replace(os.path.basename(folder), "UNIQUE").strip().split("\n")[0]
     for pattern, text in _VARYING:
         line = re.sub(pattern, text, line)
     return line

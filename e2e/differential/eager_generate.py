@@ -132,19 +132,20 @@ class Program:
         if self.rng.random() < 0.3 and self.variables:
             v = self.rng.choice(self.variables)
             lines.append("%s.assign(%s)" % (v.name, v.name))
-        fails = self.rng.random() < 0.3
-        if fails:
+        if self.rng.random() < 0.3:
             lines.append(self.placed(self.rng.choice(FAILURES[:6]).replace("show(", "(")))
-        inner = "\n".join(lines)
         how = self.rng.random()
         if how < 0.5:
-            self.emit("try:\n    with tf.experimental.async_scope():\n%s\nfinally:\n    tf.experimental.async_clear_error()" % textwrap.indent(inner, "        "))
+            opened, waits, clears = "tf.experimental.async_scope()", "pass", "pass"
         elif how < 0.8:
-            self.emit("try:\n    with context.execution_mode(context.ASYNC):\n%s\n        context.async_wait()\nfinally:\n    context.async_clear_error()\n    tf.experimental.async_clear_error()" %
-                      textwrap.indent(inner, "        "))
+            opened, waits, clears = "context.execution_mode(context.ASYNC)", "context.async_wait()", "context.async_clear_error()"
         else:
-            self.emit("ex = executor.new_executor(enable_async=True)\ntry:\n    with context.executor_scope(ex):\n%s\n    ex.wait()\nfinally:\n    ex.clear_error()\n    tf.experimental.async_clear_error()" %
-                      textwrap.indent(inner, "        "))
+            lines.insert(0, "ex = executor.new_executor(enable_async=True)")
+            opened, waits, clears = "context.executor_scope(ex)", "ex.wait()", "ex.clear_error()"
+        first = [lines.pop(0)] if how >= 0.8 else []
+        # The client may notice that an op is wrong before its task does, so that the text differs from run to run.
+        self.emit("\n".join(first + ["try:", "    with %s:" % opened, textwrap.indent("\n".join(lines), "        "), "        " + waits, "except tf.errors.OpError as e:",
+                                     "    show(type(e).__name__)", "finally:", "    " + clears, "    tf.experimental.async_clear_error()"]))
 
     def collect(self):
         self.emit("gc.collect()\nNone")
@@ -183,7 +184,6 @@ FAILURES = (
     "show(tf.debugging.check_numerics(tf.constant([1.0, np.nan]), 'bad'))",
     "show(tf.io.decode_base64('%'))",
     "show(tf.io.read_file('/nonexistent'))",
-    "show(tf.linalg.cholesky([[1.0, 2.0], [2.0, 1.0]]))",
     "show(tf.linalg.inv([[0.0, 0.0], [0.0, 0.0]]))",
     "show(tf.raw_ops.ReadVariableOp(resource=tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[], shared_name='none'), dtype=tf.float32))",
     "show(tf.io.parse_tensor(b'x', tf.float32))",
@@ -194,7 +194,6 @@ FAILURES = (
     "show(tf.range(1, 5, 0))",
     "show(tf.raw_ops.Split(axis=0, value=[1, 2, 3], num_split=2))",
     "show(tf.one_hot([1], -1))",
-    "show(tf.io.decode_json_example('{'))",
     "show(tf.strings.substr('abc', 5, 1))",
     "show(tf.nn.sparse_softmax_cross_entropy_with_logits([5], [[1.0, 2.0]]))",
     "show(tf.raw_ops.Transpose(x=[[1, 2]], perm=[0, 0]))",

@@ -85,16 +85,15 @@ def delete(p):
 
 
 def raw_variable(p):
-    """A variable by its ops, made and destroyed by name."""
+    """A variable by its ops, made and destroyed by name. Ops of optimizers are not among them: without a variable, TensorFlow's are INTERNAL."""
     rng, name = p.rng, p.name("h")
-    at = "tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[2], shared_name=%r, container='')" % ("%s_%s" % (name, p.number))
+    at = "tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[2], shared_name='%s' + UNIQUE, container='')" % name
     p.emit(p.placed("%s = %s\nshow(tf.raw_ops.VarIsInitializedOp(resource=%s))" % (name, at, name)))
     steps = ["tf.raw_ops.AssignVariableOp(resource=%s, value=tf.constant([1.0, 2.0]))" % name, "show(tf.raw_ops.ReadVariableOp(resource=%s, dtype=tf.float32))" % name,
              "show(tf.raw_ops.VarIsInitializedOp(resource=%s))" % name, "tf.raw_ops.AssignAddVariableOp(resource=%s, value=tf.constant([1.0, 2.0]))" % name,
              "tf.raw_ops.DestroyResourceOp(resource=%s, ignore_lookup_error=%s)" % (name, rng.random() < 0.5),
              "show(tf.raw_ops.VariableShape(input=%s))" % name, "tf.raw_ops.AssignVariableOp(resource=%s, value=tf.constant([1, 2]))" % name,
              "tf.raw_ops.ResourceScatterUpdate(resource=%s, indices=[1], updates=[5.0])" % name,
-             "tf.raw_ops.ResourceApplyGradientDescent(var=%s, alpha=0.5, delta=[1.0, 1.0])" % name,
              "tf.raw_ops.AssignAddVariableOp(resource=%s, value=tf.constant([1.0, 2.0, 3.0]))" % name]
     for step in rng.choices(steps, k=rng.randint(3, 7)):
         p.emit(step + DONE)
@@ -265,17 +264,17 @@ def saved_model(p):
 
 def staging(p):
     """Staging areas, maps, mutexes, and accumulators by name."""
-    rng, name = p.rng, "%s_%s" % (p.name("stage"), p.number)
+    rng, name = p.rng, "'%s' + UNIQUE" % p.name("stage")
     device = p.device()
     choice = rng.random()
     if choice < 0.4:
         for _ in range(2):
-            p.emit("with tf.device(%s):\n    tf.raw_ops.Stage(values=[tf.constant(%d)], shared_name=%r)" % (device, rng.randint(0, 9), name) + DONE)
-        p.emit("with tf.device(%s):\n    show(tf.raw_ops.StageSize(dtypes=[tf.int32], shared_name=%r))" % (device, name))
-        p.emit("with tf.device(%s):\n    show(tf.raw_ops.Unstage(dtypes=[tf.int32], shared_name=%r))" % (device, name))
-        p.emit("with tf.device(%s):\n    show(tf.raw_ops.StagePeek(index=0, dtypes=[tf.int32], shared_name=%r))" % (device, name))
+            p.emit("with tf.device(%s):\n    tf.raw_ops.Stage(values=[tf.constant(%d)], shared_name=%s)" % (device, rng.randint(0, 9), name) + DONE)
+        p.emit("with tf.device(%s):\n    show(tf.raw_ops.StageSize(dtypes=[tf.int32], shared_name=%s))" % (device, name))
+        p.emit("with tf.device(%s):\n    show(tf.raw_ops.Unstage(dtypes=[tf.int32], shared_name=%s))" % (device, name))
+        p.emit("with tf.device(%s):\n    show(tf.raw_ops.StagePeek(index=0, dtypes=[tf.int32], shared_name=%s))" % (device, name))
     elif choice < 0.7:
-        p.emit("with tf.device(%s):\n    cs = tf.CriticalSection(shared_name=%r)\n    w = tf.Variable(1)" % (device, name))
+        p.emit("with tf.device(%s):\n    cs = tf.CriticalSection(shared_name=%s)\n    w = tf.Variable(1)" % (device, name))
         p.emit("show(cs.execute(lambda: w.assign_add(1).read_value()))" if rng.random() < 0.5 else p.placed("show(cs.execute(lambda: w.assign_add(1).read_value()))"))
     else:
         p.emit("with tf.device(%s):\n    g = tf.random.Generator.from_seed(%d)" % (device, p.seed()))
