@@ -213,6 +213,7 @@ class Run:
         self.findings = 0
         self._programs = self._statements = 0
         self._unstable = []  # numbers of programs for which TensorFlow's servers differ from run to run
+        self._intermittent = []  # that differed once
         self._broken = []  # at which they crash or hang
 
     def _addresses(self):
@@ -254,6 +255,11 @@ class Run:
                     program["number"], small["statements"][unstable[0]], outcome(unstable[1]), outcome(unstable[2]))).encode())
                 self._log.flush()
             return
+        if all(self._pair.difference(small) is None for _ in range(2)):
+            self._intermittent.append(program["number"])
+            print("--- seed %d, not again in two runs: %s\n  TensorFlow: %s\n  Troupe:     %s\n" % (
+                program["number"], program["statements"][found[0]], outcome(found[1]), outcome(found[2])), flush=True)
+            return
         small = shrink(self._pair, small, kind_of(found), self._args.shrink)
         again = self._pair.difference(small)
         self.findings += 1
@@ -262,9 +268,11 @@ class Run:
             program["number"], "" if again else ", not each time", "\n".join(small["statements"]), outcome(last[1]), outcome(last[2])), flush=True)
 
     def summary(self):
-        return "programs: %d, %.1f a second; statements: %d; findings: %d; reference mistaken: %d; reference unstable: %d %s; reference broken: %d %s" % (
-            self._programs, self._programs / (time.monotonic() - self._began - self._shrinking), self._statements, self.findings, self._pair.mistaken, len(self._unstable), self._unstable[:20],
-            len(self._broken), self._broken[:20])
+        took = time.monotonic() - self._began - self._shrinking
+        return "; ".join([
+            "programs: %d, %.1f a second" % (self._programs, self._programs / took), "statements: %d" % self._statements, "findings: %d" % self.findings,
+            "intermittent: %s" % self._intermittent, "reference mistaken: %d" % self._pair.mistaken, "reference unstable: %s" % self._unstable,
+            "reference broken: %s" % self._broken])
 
 
 if __name__ == "__main__":
