@@ -22,6 +22,9 @@ var (
 // TestEagerProgramsOnTensorFlow compares random programs that use tasks as devices on Troupe with TensorFlow's own servers: values, devices
 // and errors of each statement. A program that differs is made small and printed with its number.
 func TestEagerProgramsOnTensorFlow(t *testing.T) {
+	if *eagerPrograms == 0 && !extent.Check() {
+		t.Skip("with TROUPE_TESTS=check, or a number of -eager-programs")
+	}
 	t.Parallel() // it waits more than it computes
 	python := needPython(t)
 	var addresses []string
@@ -40,8 +43,6 @@ func TestEagerProgramsOnTensorFlow(t *testing.T) {
 		limit += time.Duration(10*programs) * time.Second
 	case extent.Check():
 		args = append(args, "--programs", "60", "--time", "40", "--findings", "1", "--shrink", "30")
-	default:
-		args = append(args, "--programs", "6", "--time", "6", "--findings", "1", "--shrink", "30")
 	}
 	cmd := exec.Command(python, args...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "TMPDIR="+scratch)
