@@ -31,10 +31,11 @@ var opening = map[string][]string{
 
 // doorFolders are the folders below kernels whose packages may import what they like, each with the reason.
 var doorFolders = map[string]string{
-	"kernels/files/":             "the door",
-	"kernels/internal/process/":  "the machine's name, the environment and the terminal",
-	"kernels/kernelstest/":       "reads tests' data",
-	"kernels/internal/simd/asm/": "a program that generates sources",
+	"kernels/files/":                  "the door",
+	"kernels/internal/process/":       "the machine's name, the environment and the terminal",
+	"kernels/kernelstest/":            "reads tests' data",
+	"kernels/data/internal/datatest/": "builds pipelines for tests",
+	"kernels/internal/simd/asm/":      "a program that generates sources",
 }
 
 // TestKernelsOpenNoFiles checks that kernels open files only through kernels/files, which gives each op those that its session may use. It looks at

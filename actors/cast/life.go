@@ -16,7 +16,7 @@ import (
 type life struct {
 	performer *performer
 	ctx       context.Context             // a *handler
-	inner     atomic.Pointer[cancellable] // of ctx; nil until somebody waits for its end, since most actors are idle and alone
+	inner     atomic.Pointer[cancellable] // of ctx; nil until it is waited for, since most actors are idle and alone
 	cancelled atomic.Bool
 	context   Context // for messages without a sender
 

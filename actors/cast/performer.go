@@ -79,7 +79,7 @@ type performer struct {
 	room     chan struct{}       // closed when there is room again; nil if no sender waits
 	stop     error               // why it must end before its next message
 	watchers map[string]watching // by task
-	gone     chan struct{}       // closed with closed; nil until somebody waits for that
+	gone     chan struct{}       // closed with closed; nil until that is waited for
 	// outsiders are the actors outside the cluster that watch it.
 	outsiders map[Ref]struct{}
 }
