@@ -62,7 +62,6 @@ func TestPreparedStepsAreCounted(t *testing.T) {
 		names[i] = "y"
 	}
 	options := &corepb.CallableOptions{Feed: []string{"x:0"}, Target: names}
-	before := int64(0)
 	for _, of := range []struct {
 		what  string
 		make  func() (handle string, err error)
@@ -89,7 +88,7 @@ func TestPreparedStepsAreCounted(t *testing.T) {
 			t.Fatal(of.what, err)
 		}
 		of.end(handle)
-		before = c.session.worker.memory.InUse()
+		before := c.session.worker.memory.InUse()
 		var all []string
 		for err == nil && len(all) < limit/of.bytes {
 			if handle, err = of.make(); err == nil {

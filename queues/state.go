@@ -419,7 +419,7 @@ func (s *state) usedAgain() string {
 
 // closedAfter says after how many elements the queue was closed, when, and by whom.
 func (s *state) closedAfter() string {
-	return fmt.Sprintf("closed after %s, %s", view.Count(int64(s.enqueued-s.before), "element"), s.closing.When(s.now()))
+	return fmt.Sprintf("closed after %s, %s", view.Count(s.enqueued-s.before, "element"), s.closing.When(s.now()))
 }
 
 // notOpened returns the error of an operation whose wait for the queue to be reopened or emptied has timed out.

@@ -394,8 +394,9 @@ var neverWait = []string{"BarrierInsertMany", "BarrierClose", "AccumulatorApplyG
 
 // waitsElsewhere are the calls of kernels.Wait that this test does not reach, by file, with the reason.
 var waitsElsewhere = map[string]string{
-	"../script/call.go":  "a program's function answers one step",
-	"../input/record.go": "TestCancelledRecordInput",
+	"../script/call.go":                     "a program's function answers one step",
+	"../input/record.go":                    "TestCancelledRecordInput",
+	"../data/internal/datatest/datatest.go": "for tests",
 }
 
 // watcher records which functions wait, and acts at the last moment before they begin to.

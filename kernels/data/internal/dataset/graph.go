@@ -28,11 +28,12 @@ type Origin struct {
 	Inputs []*tensor.Tensor
 }
 
-// TypeAttr, IntAttr and ListAttr return the value of a node's attribute.
+// TypeAttr returns the value of a node's attribute that is a dtype.
 func TypeAttr(t tensor.DType) *attrpb.AttrValue {
 	return &attrpb.AttrValue{Value: &attrpb.AttrValue_Type{Type: t.Proto()}}
 }
 
+// IntAttr returns the value of a node's attribute that is an integer.
 func IntAttr(v int64) *attrpb.AttrValue {
 	return &attrpb.AttrValue{Value: &attrpb.AttrValue_I{I: v}}
 }
@@ -41,15 +42,18 @@ func tensorAttr(v *tensorpb.TensorProto) *attrpb.AttrValue {
 	return &attrpb.AttrValue{Value: &attrpb.AttrValue_Tensor{Tensor: v}}
 }
 
+// ListAttr returns the value of a node's attribute that is a list.
 func ListAttr(l *attrpb.AttrValue_ListValue) *attrpb.AttrValue {
 	return &attrpb.AttrValue{Value: &attrpb.AttrValue_List{List: l}}
 }
 
+// Ops of a dataset's graph that are no datasets: the node that the graph's result goes to, and those that stand for its inputs.
 const (
-	constOp       = "Const"
 	RetvalOp      = "_Retval"
 	PlaceholderOp = "Placeholder"
 )
+
+const constOp = "Const"
 
 // graphMaker creates the graph of a dataset.
 type graphMaker struct {

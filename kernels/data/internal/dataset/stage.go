@@ -86,6 +86,7 @@ func (s *Stage) Attach(b Buffered) {
 	s.buffers[b] = struct{}{}
 }
 
+// Detach undoes Attach.
 func (s *Stage) Detach(b Buffered) {
 	if s == nil {
 		return
@@ -103,11 +104,12 @@ func (s *Stage) Hold(n int64, e Element) {
 	}
 }
 
-// WaitsForElement and WaitsForRoom start a wait, and return the function that ends it.
+// WaitsForElement starts a consumer's wait, and returns the function that ends it.
 func (s *Stage) WaitsForElement() func() {
 	return s.wait(func(s *Stage) *atomic.Int64 { return &s.consumerWait })
 }
 
+// WaitsForRoom starts a producer's wait, and returns the function that ends it.
 func (s *Stage) WaitsForRoom() func() {
 	return s.wait(func(s *Stage) *atomic.Int64 { return &s.producerWait })
 }

@@ -111,7 +111,7 @@ func (r *Resource) replace(p *pipeline) {
 func (p *pipeline) close() {
 	p.Abort()
 	p.Close()
-	p.Env.Shutdown()
+	p.Shutdown()
 	p.dataset.Release()
 }
 

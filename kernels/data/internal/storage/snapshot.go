@@ -129,7 +129,7 @@ func newSaveV2(s *dataset.Settings) dataset.Maker {
 
 func (k *saved) Cardinality(q *dataset.Query) int64 { return k.input.Cardinality(q) }
 
-func (k *saved) Open(e *dataset.Env) (dataset.Iterator, error) { return k.savedTo.open(e, k.input) }
+func (k *saved) Open(e *dataset.Env) (dataset.Iterator, error) { return k.open(e, k.input) }
 
 // open creates the iterator that saves a dataset.
 func (s savedTo) open(e *dataset.Env, d *dataset.Dataset) (dataset.Iterator, error) {
