@@ -90,6 +90,7 @@ const restMargin = 5 * time.Second
 var restKinds = []restKind{
 	{name: "session", tasks: 2, setup: plainly(sessionsThatRest)},
 	{name: "link", tasks: 2, setup: plainly(linksThatRest)},
+	{name: "unused", tasks: 2, setup: plainly(unusedLinksThatRest), ends: time.Minute},
 	{name: "orphan", tasks: 2, setup: plainly(orphansThatRest)},
 	{name: "lease", tasks: 2, setup: plainly(leasesThatRest), ends: DefaultLease},
 	{name: "context", tasks: 1, setup: plainly(contextsThatRest)},
@@ -296,6 +297,26 @@ func linksThatRest(r *resting) []restOperation {
 				got[0].Release()
 			}})
 		}
+	}
+	return all
+}
+
+// unusedLinksThatRest are links that nothing holds, since the sessions that used them have been closed. They are closed, and the next session opens
+// them again.
+func unusedLinksThatRest(r *resting) []restOperation {
+	var all []restOperation
+	for i, on := range r.tasks {
+		all = append(all, restOperation{fmt.Sprintf("a session of task %d that is closed after a step on both tasks", i), func() {
+			s := op.NewScope()
+			far := op.Const(s.WithDevice(fmt.Sprintf("/job:w/task:%d", 1-i)), int64(3))
+			session := sessionOf(r.T, on, s)
+			n, err := Fetch[int64](r.bounded(), session, nil, far)
+			r.check(err)
+			if n != 3 {
+				r.Errorf("%d came", n)
+			}
+			r.check(session.Close(r.bounded()))
+		}})
 	}
 	return all
 }

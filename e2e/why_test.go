@@ -120,7 +120,7 @@ var causes = []struct {
 		q := b.queue(s, "q", 1)
 		first := op.QueueEnqueueV2(s, q, []op.Output{oneNumber(s, 1)})
 		b.start(s, op.QueueEnqueueV2(s.WithControlDependencies(first).WithName("put"), q, []op.Output{oneNumber(s, 1)}))
-	}, []string{"{{node put}} (QueueEnqueueV2)", "which is full (1 elements, capacity 1)", "no running step dequeues from it", "nobody has ever taken one"}, false},
+	}, []string{"{{node put}} (QueueEnqueueV2)", "which is full (1 element, capacity 1)", "no running step dequeues from it", "nobody has ever taken one"}, false},
 	{"queue_batch", func(b *blocked) {
 		s := b.graph()
 		q := b.queue(s, "q", 10)
@@ -132,7 +132,7 @@ var causes = []struct {
 		q := op.RandomShuffleQueueV2(s, []tensor.DType{tensor.Float32}, attr.Capacity(10), attr.MinAfterDequeue(3), attr.SharedName(b.name))
 		first := op.QueueEnqueueV2(s, q, []op.Output{oneNumber(s, 1)})
 		b.start(s, op.QueueDequeueV2(s.WithControlDependencies(first).WithName("take"), q, []tensor.DType{tensor.Float32})[0])
-	}, []string{"{{node take}}", "RandomShuffleQueue", "has 1 elements, of which it keeps 3 (min_after_dequeue)"}, false},
+	}, []string{"{{node take}}", "RandomShuffleQueue", "has 1 element, of which it keeps 3 (min_after_dequeue)"}, false},
 	{"queue_close_behind_an_enqueue", func(b *blocked) {
 		s := b.graph()
 		q := b.queue(s, "q", 1)
@@ -274,7 +274,7 @@ var causes = []struct {
 		s := b.graph()
 		put := op.QueueEnqueueV2(s, names(s), []op.Output{op.Const(s, "a")})
 		b.start(s, op.QueueEnqueueV2(s.WithControlDependencies(put).WithName("more"), names(s), []op.Output{op.Const(s, "b")}))
-	}, []string{"{{node more}} (QueueEnqueueV2)", "which is full (1 elements, capacity 1)", "dequeues from it by {{node read}} after this: {{node take}}"}, false},
+	}, []string{"{{node more}} (QueueEnqueueV2)", "which is full (1 element, capacity 1)", "dequeues from it by {{node read}} after this: {{node take}}"}, false},
 	{"endless_loop", func(b *blocked) {
 		s := b.graph()
 		out := op.While(s.WithName("loop"), []op.Output{op.Const(s, int32(0))},

@@ -174,6 +174,15 @@ func (p *pipe) deliver(l letter) {
 	p.links.deliver(p.task, l)
 }
 
+// relieve has another goroutine read on if the one that reads, with number r, has been held up by a message's handler for too long.
+func (p *pipe) relieve(r uint64, now time.Time) {
+	if r != p.reading {
+		p.reading, p.slow = r, now
+	} else if now.Sub(p.slow) > p.links.timing.Silence && p.readers.Load() < maxReaders && p.reader.CompareAndSwap(r, 0) && !p.links.start(p.read) {
+		close(p.ended) // the links are closed, and no goroutine reads any more
+	}
+}
+
 // tick is called once a beat.
 func (p *pipe) tick(now time.Time) {
 	select {
@@ -188,11 +197,7 @@ func (p *pipe) tick(now time.Time) {
 	}
 	if r := p.reader.Load(); r != 0 {
 		p.heartbeat.arrived(now) // this side is not reading: silence proves nothing
-		if r != p.reading {
-			p.reading, p.slow = r, now
-		} else if now.Sub(p.slow) > timing.Silence && p.readers.Load() < maxReaders && p.reader.CompareAndSwap(r, 0) && !p.links.start(p.read) {
-			close(p.ended) // the links are closed, and no goroutine reads any more
-		}
+		p.relieve(r, now)
 	}
 	writes, writing, err := p.out.progress()
 	unwritten := p.unwritten.Look(now, writes, writing)
