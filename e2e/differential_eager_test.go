@@ -5,8 +5,6 @@ package e2e
 import (
 	cmdline "flag"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +24,7 @@ func TestEagerProgramsOnTensorFlow(t *testing.T) {
 		t.Skip("with TROUPE_TESTS=check, or a number of -eager-programs")
 	}
 	t.Parallel() // it waits more than it computes
-	python := needPython(t)
+	needPython(t)
 	var addresses []string
 	for _, k := range newCluster(t, "worker=3").tasks {
 		addresses = append(addresses, k.addr)
@@ -44,21 +42,7 @@ func TestEagerProgramsOnTensorFlow(t *testing.T) {
 	case extent.Check():
 		args = append(args, "--programs", "60", "--time", "40", "--findings", "1", "--shrink", "30")
 	}
-	cmd := exec.Command(python, args...)
-	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "TMPDIR="+scratch)
-	p, err := launch("run_eager.py", cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.kill)
-	code, err := p.wait(extent.Slack(limit))
-	if err != nil {
-		t.Fatalf("%v\n%s", err, p.log.tail())
-	}
-	if code != 0 {
-		t.Fatalf("exit code %d\n%s", code, p.log)
-	}
-	log := p.log.String()
+	log := compares(t, limit, args...)
 	if !strings.Contains(log, "programs: ") || strings.Contains(log, "programs: 0,") {
 		t.Error("no program ran")
 	}

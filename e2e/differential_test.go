@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func differentialTime() time.Duration {
 // differs is shrunk and printed with its seed.
 func TestProgramsOnTensorFlow(t *testing.T) {
 	t.Parallel()
-	python := needPython(t)
+	needPython(t)
 	c := newCluster(t, "ps=1,worker=2")
 	var targets []string
 	for _, k := range c.tasks {
@@ -50,9 +51,25 @@ func TestProgramsOnTensorFlow(t *testing.T) {
 	} else {
 		args = append(args, "--programs", "60", "--time", fmt.Sprint(differentialTime().Seconds()), "--findings", "1", "--shrink", "30")
 	}
-	cmd := exec.Command(python, args...)
-	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
-	p, err := launch("run.py", cmd)
+	log := compares(t, limit, args...)
+	areas := []string{"steps", "tasks", "references"}
+	if *differentialArea != "all" {
+		areas = []string{*differentialArea}
+	}
+	for _, area := range areas {
+		if !strings.Contains(log, area+": programs: ") || strings.Contains(log, area+": programs: 0,") {
+			t.Errorf("no program of area %s ran", area)
+		}
+	}
+	t.Log(log)
+}
+
+// compares runs a Python program that compares random programs, which must end in success within a time, and returns what it prints.
+func compares(t *testing.T, limit time.Duration, args ...string) (printed string) {
+	t.Helper()
+	cmd := exec.Command(needPython(t), args...)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "TMPDIR="+scratch)
+	p, err := launch(filepath.Base(args[0]), cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,15 +81,5 @@ func TestProgramsOnTensorFlow(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s", code, p.log)
 	}
-	areas := []string{"steps", "tasks", "references"}
-	if *differentialArea != "all" {
-		areas = []string{*differentialArea}
-	}
-	log := p.log.String()
-	for _, area := range areas {
-		if !strings.Contains(log, area+": programs: ") || strings.Contains(log, area+": programs: 0,") {
-			t.Errorf("no program of area %s ran", area)
-		}
-	}
-	t.Log(log)
+	return p.log.String()
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // mailbox is an actor's mailbox as the actor system knows it. The program's messages do not go through it: they wait in the performer's queue,
-// which is bounded. What goes through it are the system's own messages, turns and revivals, of which there are few at a time. An idle actor
-// keeps no memory for them, and is in no goroutine.
+// which is bounded. What goes through it are the system's own messages, turns and revivals, of which there are few at a time. No goroutine belongs to
+// an idle actor.
 type mailbox struct {
 	owner      *performer
 	invoker    actor.MessageInvoker
