@@ -44,7 +44,7 @@ lint:
 RACED = . ./actors/... ./cmd/... ./containers/... ./internal/... ./queues/... ./remote/... ./serve/... ./troupetest
 # These have tests that count allocations, limit memory, compare numbers in bulk or let days pass, and leave them out under the race
 # detector.
-GATED = . ./cmd/troupe ./kernels/all ./kernels/internal/simd ./remote/compress
+GATED = . ./cmd/troupe ./internal/conventions ./kernels/all ./kernels/internal/simd ./remote/compress
 
 test-plain:
 	CGO_ENABLED=0 go test -parallel 4 -timeout 60m ./e2e/... ./examples/... ./graph/... $(GATED)

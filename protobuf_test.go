@@ -11,6 +11,8 @@ import (
 	"github.com/troupe-run/troupe/internal/extent"
 )
 
+const module = "github.com/troupe-run/troupe"
+
 // protoModule is the module of TensorFlow's messages. protoFiles is the part of it that is copied.
 const (
 	protoModule = "github.com/galeone/tensorflow/tensorflow/go"

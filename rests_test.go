@@ -66,7 +66,7 @@ type restOperation struct {
 	do   func()
 }
 
-// restKind is a kind of things that may be idle and have timers, by its name in testdata/timers.txt.
+// restKind is a kind of things that may be idle and have timers, by its name in internal/conventions/testdata/timers.txt.
 type restKind struct {
 	name  string
 	tasks int
@@ -120,14 +120,6 @@ func plainly(make func(r *resting) []restOperation, options ...Option) func(t *t
 	return func(*testing.T) (func(task int) []Option, func(r *resting) []restOperation) {
 		return func(int) []Option { return options }, make
 	}
-}
-
-// restElsewhere are the kinds that other tests cover: in which package, by which name (as for go test -run), and why not by TestRests.
-var restElsewhere = map[string]struct{ in, test, why string }{
-	"retry":     {"./remote/internal/gateway", "^TestRepeatedRequest$", "clients choose the ids of their requests themselves"},
-	"pull":      {"./remote/internal/workerservice", "^TestPeers$", "connections to tasks whose tensors eager contexts receive are made by their clients"},
-	"dashboard": {"./e2e", "^TestProcessesThatRest$/^dashboard$", "browsers have real connections"},
-	"memory":    {"./e2e", "^TestProcessesThatRest$/^memory$", "the system's memory is that of real processes"},
 }
 
 // TestRests runs each pair of operations of each kind with each of the rests between them.

@@ -105,7 +105,7 @@ var fencesElsewhere = map[string]string{
 	"go":      "fragments of programs: fragments_test.go and the examples compile them. The program of README.md runs",
 	"mermaid": "pictures",
 	"text":    "what commands take and print",
-	"yaml":    "policies: documents_test.go reads them",
+	"yaml":    "policies: internal/conventions reads them",
 }
 
 // shortWays are the repetitions that run by default, by group: each kind of program is among them, and each repetition (TestRunsListed).

@@ -104,7 +104,7 @@ const (
 var pathNames = regexp.MustCompile("file|path|pattern|dir|prefix|url|vocab|memory_region")
 
 // TestPathsAreOfFileOps checks that each op with an attribute or input for a path or a pattern is among the ops that use files: all others get no
-// files, and their packages may not open any (doors_test.go).
+// files, and their packages may not open any (internal/conventions).
 func TestPathsAreOfFileOps(t *testing.T) {
 	found := 0
 	for _, name := range kernels.Ops() {

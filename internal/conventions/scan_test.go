@@ -1,4 +1,4 @@
-package troupe
+package conventions
 
 import (
 	"flag"
@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -140,7 +141,7 @@ func checkPlaces(t *testing.T, name string, found map[string]int) map[string]lis
 	}
 	for _, at := range slices.Sorted(maps.Keys(found)) {
 		if p, ok := listed[at]; !ok || p.count != found[at] {
-			t.Errorf("%s: %d stand there, and %s has %d: go test -run %s -relist . writes them down, and their kind and reason have to be added", at, found[at], name, p.count, t.Name())
+			t.Errorf("%s: %d stand there, and %s has %d: go test -run %s -relist ./internal/conventions writes them down, and their kind and reason have to be added", at, found[at], name, p.count, t.Name())
 		}
 	}
 	for _, at := range slices.Sorted(maps.Keys(listed)) {
@@ -149,4 +150,46 @@ func checkPlaces(t *testing.T, name string, found map[string]int) map[string]lis
 		}
 	}
 	return listed
+}
+
+// namesIn returns the names of the elements of a table of tests: the first text in each element of a variable of a file.
+func namesIn(t *testing.T, path, variable string) (names []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		v, ok := n.(*ast.ValueSpec)
+		if !ok || v.Names[0].Name != variable || len(v.Values) != 1 {
+			return true
+		}
+		if table, ok := v.Values[0].(*ast.CompositeLit); ok {
+			for _, element := range table.Elts {
+				names = append(names, firstText(t, element))
+			}
+		}
+		return false
+	})
+	if len(names) == 0 {
+		t.Fatalf("%s has no table %s", path, variable)
+	}
+	return names
+}
+
+func firstText(t *testing.T, e ast.Expr) (text string) {
+	t.Helper()
+	ast.Inspect(e, func(n ast.Node) bool {
+		if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING && text == "" {
+			var err error
+			if text, err = strconv.Unquote(literal.Value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return text == ""
+	})
+	if text == "" {
+		t.Fatal("an element of a table of tests has no name")
+	}
+	return text
 }

@@ -1,4 +1,4 @@
-package troupe
+package conventions
 
 import (
 	"io/fs"
@@ -92,7 +92,7 @@ func TestDeadlinesAreListed(t *testing.T) {
 	if len(found) < 200 {
 		t.Fatalf("only %d places with deadlines were found: the test does not see them", len(found))
 	}
-	for at, p := range checkPlaces(t, filepath.Join("testdata", "deadlines.txt"), found) {
+	for at, p := range checkPlaces(t, list("deadlines.txt"), found) {
 		if !slices.Contains(deadlineKinds, p.kind) {
 			t.Errorf("%s is of no known kind: %s (the head of the list has the kinds)", at, p.kind)
 		}

@@ -1,4 +1,4 @@
-package troupe
+package conventions
 
 import (
 	"encoding/json"
@@ -36,6 +36,7 @@ var layers = [][]string{
 	{"command"},
 	{"serve"},
 	{"cmd", "examples"},
+	{"conventions"},
 	{"e2e"},
 }
 
@@ -90,7 +91,7 @@ var bans = []struct {
 }
 
 type listed struct {
-	ImportPath, Dir, Name              string
+	ImportPath, Dir, Name, Export      string
 	Imports, Deps                      []string
 	GoFiles, TestGoFiles, XTestGoFiles []string
 	hidden                             bool // from other modules

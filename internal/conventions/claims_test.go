@@ -1,4 +1,4 @@
-package troupe
+package conventions
 
 import (
 	"os"
@@ -16,7 +16,7 @@ func TestClaimsOfSecurityAreTested(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := os.ReadFile(filepath.Join("testdata", "claims.txt"))
+	list, err := os.ReadFile(list("claims.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,22 +1,14 @@
-package troupe
+package conventions
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"go/ast"
-	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
-	"io"
 	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 )
 
@@ -35,7 +27,7 @@ func TestRecursionsAreBounded(t *testing.T) {
 	if len(found) < 50 {
 		t.Fatalf("only %d recursive functions were found: the test does not see them", len(found))
 	}
-	for at, p := range checkPlaces(t, filepath.Join("testdata", "recursion.txt"), found) {
+	for at, p := range checkPlaces(t, list("recursion.txt"), found) {
 		if !slices.Contains(recursionKinds, p.kind) {
 			t.Errorf("%s is of no known kind: %s", at, p.kind)
 		}
@@ -88,75 +80,6 @@ func recursions(t *testing.T) []string {
 	return m.recursive
 }
 
-// moduleScan is what one look at all packages of the module, with their types, has found: nobody keeps the types, which take much memory.
-type moduleScan struct {
-	recursive []string                   // functions, as recursions returns them
-	timers    map[string][]timerPosition // by their functions' places
-	files     map[string]bool            // that were looked at, from the module's root
-}
-
-// scanModule looks at the packages as they are built for this system.
-var scanModule = sync.OnceValues(func() (m moduleScan, err error) {
-	cmd := exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles", "./...")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return m, err
-	}
-	root, err := os.Getwd()
-	if err != nil {
-		return m, err
-	}
-	m.timers, m.files = map[string][]timerPosition{}, map[string]bool{}
-	exports := map[string]string{}
-	g := newCalls(token.NewFileSet())
-	times := newTiming()
-	g.also = func(info *types.Info, files []*ast.File) {
-		times.scan(info, g.files, files, m.files, m.timers)
-	}
-	g.others = importer.ForCompiler(g.files, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
-	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var p struct {
-			ImportPath, Dir, Export string
-			GoFiles                 []string
-		}
-		if err := d.Decode(&p); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return m, err
-		}
-		exports[p.ImportPath] = p.Export
-		if _, ours := folderOf(p.ImportPath); !ours {
-			continue
-		}
-		var files []*ast.File
-		for _, name := range p.GoFiles {
-			path := filepath.Join(p.Dir, name)
-			local, err := filepath.Rel(root, path)
-			if err != nil {
-				return m, err
-			}
-			source, err := os.ReadFile(path)
-			if err != nil {
-				return m, err
-			}
-			file, err := parser.ParseFile(g.files, filepath.ToSlash(local), source, parser.SkipObjectResolution)
-			if err != nil {
-				return m, err
-			}
-			files = append(files, file)
-		}
-		counted := func(path string) bool {
-			return isServed(path) && !strings.HasPrefix(path, "cmd/") && !strings.HasPrefix(path, "examples/")
-		}
-		if err := g.check(p.ImportPath, files, counted); err != nil {
-			return m, err
-		}
-	}
-	m.recursive = g.recursive()
-	return m, nil
-})
-
 // calls is the graph of possible calls. Its nodes are functions and methods (*types.Func, the generic ones), literals of functions
 // (*ast.FuncLit), and variables and fields that hold functions (*types.Var). Variables and fields have edges to the functions assigned to
 // them.
@@ -169,7 +92,7 @@ type calls struct {
 	// dynamic are the methods of the module's interfaces, and concrete the named types, which may implement them.
 	dynamic  map[*types.Func]*types.Interface
 	concrete []*types.Named
-	also     func(info *types.Info, files []*ast.File) // looks at each package too; may be nil
+	also     func(path string, info *types.Info, files []*ast.File) // looks at each package too; may be nil
 }
 
 func newCalls(files *token.FileSet) *calls {
@@ -189,7 +112,7 @@ func (g *calls) Import(path string) (*types.Package, error) {
 
 // check adds a package. Only the files for which counted returns true are examined, or all if counted is nil.
 func (g *calls) check(path string, files []*ast.File, counted func(file string) bool) error {
-	info := &types.Info{Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}, Types: map[ast.Expr]types.TypeAndValue{}}
+	info := newInfo()
 	conf := types.Config{Importer: g, FakeImportC: true, Sizes: types.SizesFor("gc", "amd64")}
 	pkg, err := conf.Check(path, g.files, files, info)
 	if err != nil {
@@ -197,7 +120,7 @@ func (g *calls) check(path string, files []*ast.File, counted func(file string) 
 	}
 	g.packages[path] = pkg
 	if g.also != nil {
-		g.also(info, files)
+		g.also(plain(path), info, files)
 	}
 	scope := pkg.Scope()
 	for _, name := range scope.Names() {

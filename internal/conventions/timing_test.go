@@ -1,19 +1,13 @@
-package troupe
+package conventions
 
 import (
 	"go/ast"
 	"go/constant"
-	"go/importer"
-	"go/parser"
 	"go/token"
 	"go/types"
-	"io"
 	"maps"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -285,25 +279,7 @@ func (s *state) measures() { s.looked = time.Since(zero) }
 func zeroed() conf { return conf{Wait: 0} }
 func stamps(s *state) { s.swept = ticks() }
 `
-	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, "p.go", source, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
-	info := &types.Info{Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}, Types: map[ast.Expr]types.TypeAndValue{}}
-	out, err := exec.Command("go", "list", "-deps", "-export", "-f", "{{.ImportPath}} {{.Export}}", "time").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	exports := map[string]string{}
-	for line := range strings.Lines(string(out)) {
-		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
-		exports[path] = file
-	}
-	conf := types.Config{Importer: importer.ForCompiler(set, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })}
-	if _, err := conf.Check("p", set, []*ast.File{file}, info); err != nil {
-		t.Fatal(err)
-	}
+	set, file, info, _ := checkSource(t, source, "time")
 	found := map[string][]timerPosition{}
 	newTiming().scan(info, set, []*ast.File{file}, map[string]bool{}, found)
 	want := []string{"fires", "made", "state.assigned", "state.before", "state.called", "state.counter", "state.difference", "state.durations", "state.field",

@@ -1,4 +1,4 @@
-package troupe
+package conventions
 
 import (
 	"fmt"
@@ -20,7 +20,7 @@ type bannedWords struct {
 // readBannedWords reads testdata/words.txt.
 func readBannedWords(t *testing.T) (banned []bannedWords) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "words.txt"))
+	text, err := os.ReadFile(list("words.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package troupe
+package conventions
 
 import (
 	"bytes"
@@ -140,6 +140,14 @@ func servedTimers(t *testing.T) map[string]int {
 	return found
 }
 
+// restElsewhere are the kinds that other tests cover: in which package, by which name (as for go test -run), and why not by TestRests.
+var restElsewhere = map[string]struct{ in, test, why string }{
+	"retry":     {"./remote/internal/gateway", "^TestRepeatedRequest$", "clients choose the ids of their requests themselves"},
+	"pull":      {"./remote/internal/workerservice", "^TestPeers$", "connections to tasks whose tensors eager contexts receive are made by their clients"},
+	"dashboard": {"./e2e", "^TestProcessesThatRest$/^dashboard$", "browsers have real connections"},
+	"memory":    {"./e2e", "^TestProcessesThatRest$/^memory$", "the system's memory is that of real processes"},
+}
+
 // timerKinds are the kinds of timers beside those of rests. The head of testdata/timers.txt explains them.
 var timerKinds = []string{"call", "start", "stop", "pace", "set", "measure"}
 
@@ -167,8 +175,8 @@ func TestTimersAreListed(t *testing.T) {
 			t.Fatalf("only %d places with timers were found in files %s: the test does not see them", languages[language], language)
 		}
 	}
-	tested := map[string]bool{}
-	for at, p := range checkPlaces(t, filepath.Join("testdata", "timers.txt"), found) {
+	tested, here := map[string]bool{}, namesIn(t, "rests_test.go", "restKinds")
+	for at, p := range checkPlaces(t, list("timers.txt"), found) {
 		names := restsOf(p)
 		if names == nil && !slices.Contains(timerKinds, p.kind) {
 			t.Errorf("%s is of no known kind: %s", at, p.kind)
@@ -176,7 +184,7 @@ func TestTimersAreListed(t *testing.T) {
 		for _, rests := range names {
 			tested[rests] = true
 			_, elsewhere := restElsewhere[rests]
-			if !elsewhere && !slices.ContainsFunc(restKinds, func(k restKind) bool { return k.name == rests }) {
+			if !elsewhere && !slices.Contains(here, rests) {
 				t.Errorf("%s is tested by operations %q, which TestRests does not have", at, rests)
 			}
 		}
@@ -221,7 +229,7 @@ func TestRestsRunTheirTimers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, listed := readPlaces(t, filepath.Join("testdata", "timers.txt"))
+	_, listed := readPlaces(t, list("timers.txt"))
 	tests, packages := map[string]ran{}, map[string]map[string]bool{} // packages by the folders of the tests
 	for at, p := range listed {
 		names := restsOf(p)
