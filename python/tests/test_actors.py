@@ -211,7 +211,7 @@ class Arguments(unittest.TestCase):
 
     def test_missing(self):
         with mock.patch.dict("sys.modules", {"grpc": None}):
-            with self.assertRaisesRegex(ImportError, r"grpcio.*pip install 'troupe-run\[actors\]'"):
+            with self.assertRaisesRegex(ImportError, r"grpcio.*pip install grpcio protobuf"):
                 troupe.Actor("grpc://127.0.0.1:1", "", "x")
 
 

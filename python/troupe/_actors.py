@@ -57,7 +57,7 @@ class Actor:
     The methods raise `ActorError`. Their timeouts are in seconds; without one, they wait for as long as it takes. They
     may be called from several threads. ``with`` closes the connection at its end, as `close` does.
 
-    It needs the packages grpcio and protobuf, which TensorFlow depends on (``pip install troupe-run[actors]``).
+    It needs the packages grpcio and protobuf, which TensorFlow depends on (without it: ``pip install grpcio protobuf``).
     """
 
     def __init__(
@@ -311,7 +311,7 @@ class Watch:
 
 
 def _modules() -> Tuple[Any, Any]:
-    grpc = grpc_module("troupe.Actor", "actors")
+    grpc = grpc_module("troupe.Actor")
     from troupe import _actors_pb
 
     return grpc, _actors_pb

@@ -29,8 +29,8 @@ class StatusError(RuntimeError):
         self.message = message
 
 
-def grpc_module(needed_by: str, extra: str) -> Any:
-    """Returns the package grpc. If it or protobuf is missing, the error names what needs them, and the extra that installs them."""
+def grpc_module(needed_by: str) -> Any:
+    """Returns the package grpc. If it or protobuf is missing, the error names what needs them, and what installs them."""
     try:
         import grpc
 
@@ -38,7 +38,7 @@ def grpc_module(needed_by: str, extra: str) -> Any:
     except ImportError as error:
         raise ImportError(
             f"{needed_by} needs the packages grpcio and protobuf, which TensorFlow installs as well: "
-            f"pip install 'troupe-run[{extra}]' ({error})"
+            f"pip install grpcio protobuf ({error})"
         ) from error
     return grpc
 

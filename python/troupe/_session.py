@@ -11,7 +11,7 @@ import numpy as np
 from troupe import _messages
 from troupe._connection import CODES, Connection, StatusError, grpc_module, status_of
 
-grpc = grpc_module("troupe.pipeline", "pipeline")
+grpc = grpc_module("troupe.pipeline")
 
 # Those of TensorFlow, with the fields that are used: tensorflow/core/protobuf/master.proto and core/framework/*.proto. Enums
 # are int32, and the entries of maps are messages, which are the same bytes.

@@ -22,7 +22,7 @@ dies or freezes, the batch goes to another consumer. Producers number what they 
 after an outage is stored once. Both go on by themselves after the loss of a connection or a server. What is promised
 in which case is in ``docs/queues.md``.
 
-It needs the packages numpy, grpcio and protobuf, which TensorFlow depends on (``pip install troupe-run[pipeline]``).
+It needs the packages numpy, grpcio and protobuf, which TensorFlow depends on (without it: ``pip install numpy grpcio protobuf``).
 """
 
 from __future__ import annotations
