@@ -151,6 +151,7 @@ func TestRefusedConfigs(t *testing.T) {
 		"A server cannot have -1 GPUs":                                          {nil, WithGPUs(-1), status.InvalidArgument},
 		"A session's lease must be positive, not -1s":                           {nil, WithLease(-1e9), status.InvalidArgument},
 		"The memory limit is negative: -5":                                      {nil, WithMemoryLimit(-5), status.InvalidArgument},
+		"The process's memory limit is 1024 bytes, and a server needs at least": {nil, WithProcessMemory(1024), status.InvalidArgument},
 	} {
 		opts := []Option{WithStart(false), WithConfig(c.config)}
 		if c.config == nil {

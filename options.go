@@ -166,10 +166,13 @@ func WithDurable(dir string, patterns ...string) Option {
 	return option("WithDurable", func(o *options) { o.data, o.durable = dir, patterns })
 }
 
+// LeastProcessMemory is the least limit of WithProcessMemory, in bytes: a server has about half of it in use before anybody uses it.
+const LeastProcessMemory = 16 << 20
+
 // WithProcessMemory limits the live bytes of the process: the tensors of all its servers, and everything else on its
 // heap. An allocation that would exceed it fails with RESOURCE_EXHAUSTED before it is made. 0, the default, means four
-// fifths of the memory that the process may use, which is the machine's or the limit of its control group. All servers
-// of the process share the limit: the last one made with a positive value sets it.
+// fifths of the memory that the process may use, which is the machine's or the limit of its control group. The least is
+// LeastProcessMemory. All servers of the process share the limit: the last one made with a positive value sets it.
 func WithProcessMemory(bytes int64) Option {
 	return option("WithProcessMemory", func(o *options) { o.processMemory = bytes })
 }
@@ -212,7 +215,7 @@ func (o *options) check(self spec.Task) error {
 	return errors.Join(o.checkMemory(), o.checkCertificate(self), o.checkHTTP(), remote.CheckDurable(o.data, o.durable))
 }
 
-// checkMemory rejects negative limits.
+// checkMemory rejects negative limits, and a limit of the process that no server can work with.
 func (o *options) checkMemory() error {
 	for _, l := range []struct {
 		name  string
@@ -221,6 +224,9 @@ func (o *options) checkMemory() error {
 		if l.bytes < 0 {
 			return status.InvalidArgumentf("The %s is negative: %d", l.name, l.bytes)
 		}
+	}
+	if o.processMemory > 0 && o.processMemory < LeastProcessMemory {
+		return status.InvalidArgumentf("The process's memory limit is %d bytes, and a server needs at least %d", o.processMemory, LeastProcessMemory)
 	}
 	return nil
 }

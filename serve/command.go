@@ -2,6 +2,7 @@ package serve
 
 import (
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -118,12 +119,12 @@ func (f *serverFlags) add(flags *pflag.FlagSet) {
 	f.set = flags
 	flags.StringVar(&f.cluster, "cluster", "", "the cluster, as job=host:port,host:port;job=host:port, or slurm: the step of Slurm that the process is in")
 	flags.StringVar(&f.slurmJobs, "slurm-jobs", "", "with --cluster slurm, how many tasks each job has, as ps=1,worker=*, where the asterisk is the rest (without it, all tasks are workers)")
-	flags.IntVar(&f.slurmPort, "slurm-port", spec.SlurmPort, "with --cluster slurm, the port of the first task of each machine; those of its other tasks follow")
+	flagset.Int(flags, &f.slurmPort, "slurm-port", spec.SlurmPort, flagset.Bounds[int]{Least: 1, Most: math.MaxUint16}, "with --cluster slurm, the port of the first task of each machine; those of its other tasks follow")
 	flags.BoolVar(&f.check, "check", false, "check the flags, the cluster, and the files of certificates, tokens and policies, print which task this is, and exit; nothing is bound")
 	flags.BoolVar(&f.strict, "check-strict", false, "like --check, on the machine that the task is for: exit with 3 if there is a warning")
 	flags.StringSliceVar(&f.join, "join", nil, "host:port of tasks of a running cluster; the server claims a free task of it")
 	flags.StringVar(&f.job, "job", "", "the job of the server's task (also --job_name)")
-	flags.IntVar(&f.task, "task", 0, "the index of the server's task in its job (also --task_index)")
+	flagset.Int(flags, &f.task, "task", 0, flagset.UpTo(math.MaxInt32), "the index of the server's task in its job (also --task_index)")
 	flags.StringVar(&f.serverDef, "server-def", "", "file with a tensorflow.ServerDef, binary or text")
 	flags.StringVar(&f.config, "config", "", "file with a tensorflow.ConfigProto, binary or text, with defaults for sessions")
 	flags.Var(&f.compress, "rpc-compression", "compression of large tensors that are sent to other tasks, unless a session's rpc_options say otherwise: "+

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/cmd/troupe/internal/bench"
 	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/flagset"
 	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/client"
@@ -27,6 +28,7 @@ Times include the call from this machine to the step's master.`
 
 func newBench() *cobra.Command {
 	var asJSON bool
+	var budget time.Duration
 	var identity clientFlags
 	cmd := &cobra.Command{
 		Use:     "bench TARGET",
@@ -36,12 +38,9 @@ func newBench() *cobra.Command {
 		Args:    targetOnly,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	budget := cmd.Flags().Duration("time", 10*time.Second, "how long to measure, about")
+	flagset.Duration(cmd.Flags(), &budget, "time", 10*time.Second, flagset.Bounds[time.Duration]{Least: time.Millisecond, Most: 24 * time.Hour}, "how long to measure, about")
 	identity.add(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if *budget <= 0 {
-			return exit.Usage(fmt.Errorf("--time is more than 0, not %v", *budget))
-		}
 		opts, release, err := identity.load(nil)
 		if err != nil {
 			return exit.Usage(err)
@@ -49,9 +48,9 @@ func newBench() *cobra.Command {
 		defer release()
 		// On slow links a measurement overruns its budget, since each kind is run a few times. It gets twice the time, plus the time to
 		// connect.
-		ctx, cancel := context.WithTimeout(cmd.Context(), 2*(*budget)+15*time.Second)
+		ctx, cancel := context.WithTimeout(cmd.Context(), 2*budget+15*time.Second)
 		defer cancel()
-		report, err := measureCluster(ctx, remote.Target(args[0]), *budget, opts)
+		report, err := measureCluster(ctx, remote.Target(args[0]), budget, opts)
 		if err != nil {
 			return exit.FromServer(identity.explain(err))
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/internal/command"
 	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/flagset"
 	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/spec"
@@ -26,8 +27,10 @@ const (
 	authorityKey  = "ca-key.pem"
 )
 
-// maxDays bounds the validity of certificates: a hundred years.
+// maxDays bounds the validity of certificates and tokens: a hundred years.
 const maxDays = 36500
+
+var validity = flagset.Bounds[int]{Least: 1, Most: maxDays}
 
 func newCerts() *cobra.Command {
 	cmd := &cobra.Command{
@@ -67,8 +70,8 @@ func newCertsInit() *cobra.Command {
 	flags.StringVar(&cluster, "cluster", "", "the cluster, as job=host:port,host:port;job=host:port")
 	flags.StringVar(&out, "out", "", "folder for the certificates and keys; it is made if it is not there")
 	flags.StringSliceVar(&clients, "client", nil, "name of a client that gets a certificate, too")
-	flags.IntVar(&days, "days", 365, "days until the certificates expire")
-	flags.IntVar(&authorityDays, "ca-days", 3650, "days until the authority expires")
+	flagset.Int(flags, &days, "days", 365, validity, "days until the certificates expire")
+	flagset.Int(flags, &authorityDays, "ca-days", 3650, validity, "days until the authority expires")
 	flags.BoolVar(&force, "force", false, "overwrite files that are there, the authority's among them")
 	flags.BoolVar(&renew, "renew", false, "use the authority that the folder has, and overwrite only certificates and keys issued by it")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -86,10 +89,7 @@ func newCertsInit() *cobra.Command {
 				return exit.Usage(err)
 			}
 		}
-		until, err := inDays(days)
-		if err != nil {
-			return exit.Usage(err)
-		}
+		until := inDays(days)
 		f := folder{path: out, force: force || renew, out: cmd.OutOrStdout()}
 		if err := f.make(); err != nil {
 			return exit.Failed(err)
@@ -131,16 +131,13 @@ func newCertsClient() *cobra.Command {
 		Args:    oneArg("the name of the client"),
 	}
 	cmd.Flags().StringVar(&dir, "out", "", "folder that has the authority, and gets the certificate and key")
-	cmd.Flags().IntVar(&days, "days", 365, "days until the certificate expires")
+	flagset.Int(cmd.Flags(), &days, "days", 365, validity, "days until the certificate expires")
 	cmd.Flags().BoolVar(&force, "force", false, "overwrite files that are there")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if dir == "" {
 			return exit.Usage(errors.New("--out is needed: the folder that has the authority"))
 		}
-		until, err := inDays(days)
-		if err != nil {
-			return exit.Usage(err)
-		}
+		until := inDays(days)
 		f := folder{path: dir, force: force, out: cmd.OutOrStdout()}
 		authority, err := f.authority()
 		if err != nil {
@@ -223,12 +220,7 @@ func hostsOf(address string) []string {
 	return []string{host}
 }
 
-func inDays(days int) (time.Time, error) {
-	if days < 1 || days > maxDays {
-		return time.Time{}, fmt.Errorf("%d days are out of range: certificates hold for 1 to %d", days, maxDays)
-	}
-	return time.Now().AddDate(0, 0, days), nil
-}
+func inDays(days int) time.Time { return time.Now().AddDate(0, 0, days) }
 
 // folder is the directory of an authority and the certificates that it issues.
 type folder struct {
@@ -250,11 +242,7 @@ func (f *folder) make() error {
 }
 
 func (f *folder) newAuthority(days int) (*access.Authority, error) {
-	until, err := inDays(days)
-	if err != nil {
-		return nil, err
-	}
-	a, p, err := access.NewAuthority("Troupe cluster CA", until)
+	a, p, err := access.NewAuthority("Troupe cluster CA", inDays(days))
 	if err != nil {
 		return nil, err
 	}

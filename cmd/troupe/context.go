@@ -200,6 +200,9 @@ func newContextSet() *cobra.Command {
 			if set.Target == "" {
 				return exit.Usage(errors.New("a context needs a target: --target"))
 			}
+			if names, all := taskNames(set.Target); all {
+				return exit.Usage(fmt.Errorf("--target: %s is the name of a task, and a target is the address of a server: HOST:PORT", names[0]))
+			}
 			all.Contexts[args[0]] = set
 			return saved(all.save())
 		},

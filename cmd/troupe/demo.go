@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-run/troupe/internal/command"
 	"github.com/troupe-run/troupe/internal/command/daemon"
 	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/flagset"
 )
 
 func newDemo() *cobra.Command {
@@ -29,7 +30,7 @@ interrupted, and the dashboard shows it.`,
 		Example: "  troupe demo\n  troupe demo --ui",
 		Args:    command.NoArgs,
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "time limit for the whole demo (with --ui: none, unless it is given)")
+	flagset.Duration(cmd.Flags(), &timeout, "timeout", time.Minute, flagset.Wait, "time limit for the whole demo (with --ui: none, unless it is given)")
 	web.add(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		daemon.TuneMemory(0)

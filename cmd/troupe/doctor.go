@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/cmd/troupe/internal/doctor"
 	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/flagset"
 	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/internal/view"
 )
@@ -29,15 +31,19 @@ It exits with 1 if a finding is an error.`
 func newDoctor() *cobra.Command {
 	var c doctor.Config
 	var asJSON bool
+	var timeout time.Duration
 	var identity clientFlags
 	cmd := &cobra.Command{
 		Use:     "doctor [TARGET[,TARGET…]]",
 		Short:   "Find what is wrong with a cluster or this machine",
 		Long:    doctorHelp,
 		Example: "  troupe doctor grpc://10.0.0.2:2222\n  troupe doctor --cluster 'ps=10.0.0.1:2222;worker=10.0.0.2:2222' --job worker",
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return exit.Usage(fmt.Errorf("one target is expected at most; %s", given(args)))
+			}
+			if len(args) == 1 {
+				return noTask(cmd, args[0])
 			}
 			return nil
 		},
@@ -45,9 +51,9 @@ func newDoctor() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&c.Cluster, "cluster", "", "the cluster, as job=host:port,host:port;job=host:port")
 	flags.StringVar(&c.Job, "job", "", "the job of the task that is to run on this machine")
-	flags.IntVar(&c.Task, "task", 0, "the index of that task in its job")
+	flagset.Int(flags, &c.Task, "task", 0, flagset.UpTo(math.MaxInt32), "the index of that task in its job")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
-	timeout := flags.Duration("timeout", 30*time.Second, "how long to look at most")
+	flagset.Duration(flags, &timeout, "timeout", 30*time.Second, flagset.Wait, "how long to look at most")
 	identity.add(flags)
 	named := flags.String("context", "", "the context that has the target and what to show to it (troupe context)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -73,7 +79,7 @@ func newDoctor() *cobra.Command {
 		}
 		defer release()
 		c.Options, c.Encrypted = opts, identity.tls.CA != ""
-		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
+		ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 		defer cancel()
 		facts := doctor.Collect(ctx, c)
 		findings := doctor.Check(facts)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/flagset"
 	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/client"
@@ -35,18 +36,31 @@ tasks, such as troupe up's, does not end on request.`,
 			if len(args) != 2 {
 				return exit.Usage(fmt.Errorf("a target and a task are expected; %s", given(args)))
 			}
-			return nil
+			_, err := parseTask(args[1])
+			return err
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	cmd.Flags().DurationVar(&within, "within", 0, "how long running steps may continue, at most 1h (0: as long as the task's own --drain says)")
-	watch(cmd, func(ctx context.Context, c *client.Client, timeout time.Duration, args []string) error {
+	flagset.Duration(cmd.Flags(), &within, "within", 0, flagset.UpTo(remote.MaxDrain), "how long running steps may continue, at most 1h (0: as long as the task's own --drain says)")
+	return watch(cmd, func(ctx context.Context, c *client.Client, timeout time.Duration, args []string) error {
 		task, err := parseTask(args[0])
 		if err != nil {
 			return err
 		}
 		d := &drained{task: task, timeout: timeout}
-		before, server, err := d.look(ctx, c)
+		if !yes {
+			now, _, err := d.look(ctx, c)
+			if err != nil {
+				return err
+			}
+			if now.State != "up" {
+				return status.Errorf(status.Unavailable, "%s is %s: %s", task, now.State, now.Reason)
+			}
+			if err := (&asker{cmd: cmd, stdin: stdin}).confirm(fmt.Sprintf("This stops %s. What programs have placed on it is lost, unless it is durable.", args[0])); err != nil {
+				return err
+			}
+		}
+		before, server, err := d.look(ctx, c) // after the answer, which takes as long as somebody thinks
 		if err != nil {
 			return err
 		}
@@ -62,22 +76,6 @@ tasks, such as troupe up's, does not end on request.`,
 		_, err = plain.Printf(cmd.OutOrStdout(), "%s has ended\n", task)
 		return err
 	})
-	drain := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if _, err := parseTask(args[1]); err != nil {
-			return err
-		}
-		if within < 0 || within > remote.MaxDrain {
-			return exit.Usage(fmt.Errorf("--within is from 0 to 1h, not %v", within))
-		}
-		if !yes {
-			if err := (&asker{cmd: cmd, stdin: stdin}).confirm(fmt.Sprintf("This stops %s. What programs have placed on it is lost, unless it is durable.", args[1])); err != nil {
-				return err
-			}
-		}
-		return drain(cmd, args)
-	}
-	return cmd
 }
 
 // parseTask reads worker:1, or a task's full name.
@@ -97,7 +95,7 @@ type drained struct {
 	timeout time.Duration
 }
 
-// look requests the task's state from the server.
+// look requests the task's state from the server. A task that the cluster does not have is an error.
 func (d *drained) look(ctx context.Context, c *client.Client) (now client.TaskStatus, server string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()

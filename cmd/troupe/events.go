@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/cmd/troupe/internal/show"
 	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/flagset"
 	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/client"
@@ -31,13 +31,10 @@ answered for --timeout.`,
 	}
 	l.add(cmd, "events")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens from now on")
-	cmd.Flags().DurationVar(&interval, "interval", time.Second, "with -f, how often to ask")
+	flagset.Duration(cmd.Flags(), &interval, "interval", time.Second, intervals, "with -f, how often to ask")
 	return watch(cmd, func(ctx context.Context, c *client.Client, timeout time.Duration, _ []string) error {
 		if err := l.check(); err != nil {
 			return err
-		}
-		if interval < minInterval {
-			return exit.Usage(fmt.Errorf("--interval is at least %v, not %v", minInterval, interval))
 		}
 		f := &following{look: l, out: cmd.OutOrStdout(), client: c, timeout: timeout, known: map[string]knownEvents{}}
 		seen, err := f.ask(ctx)
@@ -62,8 +59,8 @@ answered for --timeout.`,
 	})
 }
 
-// minInterval is the minimum time between a command's requests to a server.
-const minInterval = 100 * time.Millisecond
+// intervals are the times between a command's requests to a server.
+var intervals = flagset.Bounds[time.Duration]{Least: 100 * time.Millisecond, Most: flagset.Longest}
 
 // following shows events as they happen.
 type following struct {

@@ -43,6 +43,9 @@ func newProxy() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if names, all := taskNames(target); all {
+			return exit.Usage(fmt.Errorf("--target: %s is the name of a task, and a target is the address of a server: HOST:PORT", names[0]))
+		}
 		target = strings.TrimPrefix(target, "grpc://")
 		if _, _, err := net.SplitHostPort(target); err != nil {
 			return exit.Usage(fmt.Errorf("--target is host:port: %w", err))

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/bytesize"
 	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/flagset"
 	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote"
@@ -35,16 +36,17 @@ func query(cmd *cobra.Command, ask func(ctx context.Context, c *client.Client, a
 
 // watch makes a command that repeats requests to a server, the first of several that answers. The time limit applies to each call.
 func watch(cmd *cobra.Command, ask func(ctx context.Context, c *client.Client, timeout time.Duration, args []string) error) *cobra.Command {
-	timeout := cmd.Flags().Duration("timeout", 15*time.Second, "how long to wait for the server")
+	var timeout time.Duration
+	flagset.Duration(cmd.Flags(), &timeout, "timeout", 15*time.Second, flagset.Wait, "how long to wait for the server")
 	var identity clientFlags
 	identity.add(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, release, err := dial(cmd.Context(), args[0], &identity, *timeout)
+		c, release, err := dial(cmd.Context(), args[0], &identity, timeout)
 		if err != nil {
 			return err
 		}
 		defer release()
-		return exit.FromServer(identity.explain(ask(cmd.Context(), c, *timeout, args[1:])))
+		return exit.FromServer(identity.explain(ask(cmd.Context(), c, timeout, args[1:])))
 	}
 	return cmd
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/command/exit"
 	"github.com/troupe-run/troupe/internal/command/plain"
@@ -28,9 +29,9 @@ func newReset(stdin *os.File) *cobra.Command {
 		Short: "Close a server's sessions and empty containers",
 		Long: `Reset closes all sessions of the server at TARGET and empties the named containers on all
 tasks of its cluster: their variables, queues and tables are lost. Without names, it empties the
-default container of every device. It asks before it does, unless --yes is given; where standard input
-is no terminal, --yes is needed. If one of them is durable, it asks a second time: what it has on disk is
-deleted, too.`,
+default container of every device. It asks before it does, and says which of the containers hold nothing,
+unless --yes is given; where standard input is no terminal, --yes is needed. If one of them is durable, it
+asks a second time: what it has on disk is deleted, too.`,
 		Example: "  troupe reset grpc://10.0.0.2:2222 my_problem_1\n  troupe reset grpc://10.0.0.2:2222 --yes",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -40,10 +41,9 @@ deleted, too.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	asked := &asker{cmd: cmd, stdin: stdin}
-	watch(cmd, func(ctx context.Context, c *client.Client, timeout time.Duration, containers []string) error {
+	return watch(cmd, func(ctx context.Context, c *client.Client, timeout time.Duration, containers []string) error {
 		if !yes {
-			if err := askForDurable(ctx, c, timeout, containers, asked); err != nil {
+			if err := askForReset(ctx, c, timeout, containers, &asker{cmd: cmd, stdin: stdin}); err != nil {
 				return err
 			}
 		}
@@ -55,27 +55,21 @@ deleted, too.`,
 		_, err := plain.Printf(cmd.OutOrStdout(), "emptied %s; the sessions of %s are closed\n", emptied(containers), c.Target())
 		return err
 	})
-	reset := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if !yes {
-			if err := asked.confirm(fmt.Sprintf("This closes all sessions of %s and empties %s on all tasks of its cluster.", args[0], emptied(args[1:]))); err != nil {
-				return err
-			}
-		}
-		return reset(cmd, args)
-	}
-	return cmd
 }
 
-// askForDurable asks a second time if one of the containers has durable resources.
-func askForDurable(ctx context.Context, c *client.Client, timeout time.Duration, containers []string, asked *asker) error {
+// askForReset looks at the containers, and asks whether to empty them. It asks a second time if one of them has durable resources.
+func askForReset(ctx context.Context, c *client.Client, timeout time.Duration, containers []string, asked *asker) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
-	seen, err := c.See(ctx, &client.Query{Sections: []string{"resources"}, Cluster: true})
+	seen, err := c.See(ctx, &client.Query{Sections: []string{"resources"}, Cluster: true, Limit: actors.MostListed})
 	cancel()
-	if status.CodeOf(err) == status.PermissionDenied {
-		return nil // who may reset, and not look, has answered once
+	if err != nil && status.CodeOf(err) != status.PermissionDenied { // who may reset, and not look, is told less
+		return err
 	}
-	if err != nil {
+	question := fmt.Sprintf("This closes all sessions of %s and empties %s on all tasks of its cluster.", c.Target(), emptied(containers))
+	if nothing := emptyOf(seen, containers); len(nothing) > 0 {
+		question += fmt.Sprintf(" There is nothing in %s now.", strings.Join(nothing, ", "))
+	}
+	if err := asked.confirm(question); err != nil {
 		return err
 	}
 	durable := durableOf(seen, containers)
@@ -83,6 +77,23 @@ func askForDurable(ctx context.Context, c *client.Client, timeout time.Duration,
 		return nil
 	}
 	return asked.confirm(fmt.Sprintf("%s on disk, too, and cannot be restored once deleted there.", strings.Join(durable, ", ")+are(durable)))
+}
+
+// emptyOf returns which of the named containers hold nothing on any task: their names may be misspelled. It returns none if not all is seen.
+func emptyOf(seen *view.Cluster, containers []string) []string {
+	held := map[string]bool{}
+	for _, t := range seen.GetTasks() {
+		if t.GetState() != "up" || t.GetOmitted()["resources"] > 0 {
+			return nil
+		}
+		for _, r := range t.GetResources() {
+			held[r.GetContainer()] = true
+		}
+	}
+	if seen == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(containers), func(name string) bool { return held[name] })
 }
 
 func are(names []string) string {

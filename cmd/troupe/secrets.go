@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/internal/command"
 	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/flagset"
 	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/remote/access"
 )
@@ -60,10 +61,7 @@ func newToken() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var expires time.Time
 			if days != 0 {
-				var err error
-				if expires, err = inDays(days); err != nil {
-					return exit.Usage(err)
-				}
+				expires = inDays(days)
 			}
 			token, line, err := access.NewToken(args[0], expires)
 			if err != nil {
@@ -74,7 +72,7 @@ func newToken() *cobra.Command {
 			return nil
 		},
 	}
-	create.Flags().IntVar(&days, "days", 0, "days until the token expires (0: never)")
+	flagset.Int(create.Flags(), &days, "days", 0, flagset.UpTo(maxDays), "days until the token expires (0: never)")
 	cmd.AddCommand(create)
 	return cmd
 }

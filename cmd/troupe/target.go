@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/remote/spec"
 )
 
 // targetVariable is the environment variable with the default target of commands.
@@ -71,6 +72,11 @@ func withTarget(cmd *cobra.Command, o operands) {
 	cmd.Long += targetHelp
 	check, run := cmd.Args, cmd.RunE
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if o.hasTarget(args) {
+			if err := noTask(cmd, args[0]); err != nil {
+				return err
+			}
+		}
 		full, err := o.fullArguments(cmd, *name, args)
 		if errors.Is(err, errNoTarget) {
 			if err := check(cmd, args); err != nil {
@@ -88,8 +94,60 @@ func withTarget(cmd *cobra.Command, o operands) {
 		if err != nil {
 			return err
 		}
-		return run(cmd, full)
+		err = run(cmd, full)
+		if o.hasTarget(args) {
+			err = perhapsTask(cmd, args[0], err)
+		}
+		return err
 	}
+}
+
+// leastPort is the least port that servers usually have: smaller numbers after a colon may as well be those of tasks.
+const leastPort = 1024
+
+// taskNames returns those of several targets that may be the names of tasks, such as worker:1, which reads like a host and its port. all is true if
+// none can be a target.
+func taskNames(target string) (names []string, all bool) {
+	all = true
+	for target := range strings.SplitSeq(target, ",") {
+		target = strings.TrimSpace(target)
+		job, index, err := spec.ParseTaskName(target)
+		if err != nil || job == "localhost" || index >= leastPort {
+			all = false
+			continue
+		}
+		names = append(names, target)
+		all = all && (strings.HasPrefix(target, "/") || index == 0)
+	}
+	return names, all
+}
+
+// noTask rejects the name of a task in the place of a target.
+func noTask(cmd *cobra.Command, target string) error {
+	if names, all := taskNames(target); all {
+		return exit.Usage(fmt.Errorf("%s is the name of a task, and a target is the address of a server: %s", names[0], instead(cmd, names[0])))
+	}
+	return nil
+}
+
+// perhapsTask adds to the error of a command whose target did not answer that it may be meant as the name of a task.
+func perhapsTask(cmd *cobra.Command, target string, err error) error {
+	names, _ := taskNames(target)
+	if len(names) == 0 || exit.CodeOf(err, exit.CodeFailed) != exit.CodeUnreachable {
+		return err
+	}
+	return fmt.Errorf("%w\n  if %s is meant as the name of a task, name the address of a server, too: %s", err, names[0], instead(cmd, names[0]))
+}
+
+// instead returns the command line that names a target, and the task if the command has a place for it.
+func instead(cmd *cobra.Command, task string) string {
+	line := cmd.CommandPath() + " HOST:PORT"
+	if tasks := cmd.Flags().Lookup("task"); strings.HasSuffix(cmd.Use, " TASK") {
+		line += " " + task
+	} else if tasks != nil && tasks.Value.Type() == "stringSlice" {
+		line += " --task " + task
+	}
+	return line
 }
 
 // errNoTarget names the sources of a command's target.

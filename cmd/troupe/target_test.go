@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -89,6 +90,45 @@ func TestTargets(t *testing.T) {
 				if code == exit.CodeOK || code == exit.CodeUsage || !strings.Contains(out, c.want) {
 					t.Errorf("troupe %s, with the target from %s: exit code %d, and nothing says %s:\n%s", strings.Join(args, " "), c.from, code, c.want, out)
 				}
+			}
+		}
+	}
+	if commands < 15 {
+		t.Errorf("%d commands take a target", commands)
+	}
+}
+
+// Every command that takes a target says what is wrong if a task is named in its place, and what to write instead.
+func TestTaskInPlaceOfATarget(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", os.Getenv("HOME"))
+	t.Setenv(targetVariable, "")
+	commands := 0
+	for _, cmd := range leaves(newRoot(os.Stdin)) {
+		words := strings.Fields(cmd.CommandPath())[1:]
+		if len(words) != 1 || !strings.Contains(cmd.Use, "TARGET") {
+			continue
+		}
+		commands++
+		for _, operands := range operandLists(t, cmd) {
+			for _, task := range []string{"worker:0", "/job:worker/task:3", "worker:0,ps:0"} {
+				args := append(append([]string{words[0], task}, operands...), neededFlags[words[0]]...)
+				var out bytes.Buffer
+				code := run(t.Context(), args, os.Stdin, &out, &out)
+				name, _, _ := strings.Cut(task, ",")
+				if code != exit.CodeUsage || !strings.Contains(out.String(), name+" is the name of a task, and a target is the address of a server: troupe "+words[0]+" HOST:PORT") {
+					t.Errorf("%v: exit code %d: %s", args, code, out.String())
+				}
+			}
+		}
+		unreachable := exit.With(exit.CodeUnreachable, errors.New("no such host"))
+		for target, want := range map[string]bool{"worker:1": true, "10.0.0.2:2222": false, "worker:2222": false, "localhost:1": false, "grpc://worker:1": false} {
+			err := perhapsTask(cmd, target, unreachable)
+			if strings.Contains(err.Error(), "if worker:1 is meant as the name of a task") != want || exit.CodeOf(err, exit.CodeFailed) != exit.CodeUnreachable {
+				t.Errorf("%s of %s that does not answer: %v", words[0], target, err)
+			}
+			if err := noTask(cmd, target); err != nil {
+				t.Errorf("%s of %s: %v", words[0], target, err)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -149,12 +150,47 @@ func TestTerminal(t *testing.T) {
 		text string
 	}{"y\n": {exit.CodeOK, `emptied a, b; the sessions of`}, "\n": {exit.CodeFailed, `nothing was done`}, "no\n": {exit.CodeFailed, `nothing was done`}} {
 		reset := onTerminal(t, "reset", at, "a", "b")
-		reset.shows(`This closes all sessions of grpc://\S+ and empties a, b on all tasks of its cluster. Continue\? \[y/N\] `)
+		reset.shows(`This closes all sessions of grpc://\S+ and empties a, b on all tasks of its cluster. There is nothing in a, b now. Continue\? \[y/N\] `)
 		reset.press(answer)
 		reset.shows(want.text)
 		if code := reset.ends(); code != want.code {
 			t.Errorf("reset that is answered with %q ended with %d", answer, code)
 		}
+	}
+}
+
+// TestQuestionsComeAfterLooking checks that each command that asks whether to go on asks nobody for what it cannot do.
+func TestQuestionsComeAfterLooking(t *testing.T) {
+	server := start(t, nil, "serve", "--local=localhost:0")
+	at := server.target()
+	asking := 0
+	for _, cmd := range leaves(newRoot(os.Stdin)) {
+		if cmd.Flags().Lookup("yes") == nil {
+			continue
+		}
+		asking++
+		for _, operands := range operandLists(t, cmd) {
+			x := onTerminal(t, append([]string{cmd.Name(), "127.0.0.1:1"}, operands...)...)
+			text := x.shows("127.0.0.1:1")
+			if code := x.ends(); code != exit.CodeUnreachable || strings.Contains(text, "Continue?") {
+				t.Errorf("%s of a cluster that is not there ended with %d: %s", cmd.Name(), code, text)
+			}
+		}
+		if strings.HasSuffix(cmd.Use, " TASK") { // containers are made by those who name them
+			x := onTerminal(t, cmd.Name(), at, "worker:7")
+			text := x.shows("the cluster has no task /job:worker/replica:0/task:7")
+			if code := x.ends(); code != exit.CodeFailed || strings.Contains(text, "Continue?") {
+				t.Errorf("%s of a task that the cluster does not have ended with %d: %s", cmd.Name(), code, text)
+			}
+		}
+		var out bytes.Buffer
+		operands := map[string][]string{"drain": {"local:0"}}[cmd.Name()]
+		if code := run(t.Context(), append([]string{cmd.Name(), at}, operands...), nil, &out, &out); code != exit.CodeUsage || !strings.Contains(out.String(), "nothing was done: standard input is not a terminal") || !strings.Contains(out.String(), "give --yes (This ") {
+			t.Errorf("%s without a terminal ended with %d: %s", cmd.Name(), code, out.String())
+		}
+	}
+	if asking < 2 {
+		t.Errorf("%d commands ask", asking)
 	}
 }
 
@@ -193,7 +229,7 @@ func TestResetOfDurableContainers(t *testing.T) {
 		text   string
 	}{{"n\n", exit.CodeFailed, `nothing was done`}, {"y\n", exit.CodeOK, `emptied other, jobs; the sessions of`}} {
 		reset := onTerminal(t, "reset", at, "other", "jobs")
-		reset.shows(`empties other, jobs on all tasks of its cluster. Continue\? \[y/N\] `)
+		reset.shows(`empties other, jobs on all tasks of its cluster. There is nothing in other now. Continue\? \[y/N\] `)
 		reset.press("y\n")
 		reset.shows(`jobs is on disk, too, and cannot be restored once deleted there. Continue\? \[y/N\] `)
 		reset.press(want.answer)

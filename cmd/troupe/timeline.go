@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/internal/command/flagset"
 	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/client"
@@ -32,13 +35,13 @@ are printed, with the reason.`,
 		Args:    targetOnly,
 	}
 	flags := cmd.Flags()
-	flags.Float64Var(&seconds, "seconds", 10, "how long to record, at most 60")
-	flags.Uint64Var(&q.Step, "step", 0, "record this step alone, until it ends")
-	flags.Int64Var(&q.Steps, "steps", 0, "record the first so many steps that begin from now on")
-	flags.Int64Var(&q.MaxEvents, "max-events", 0, "how many events to keep of each task; 0 for the server's limit")
+	flagset.Float64(flags, &seconds, "seconds", 10, flagset.Bounds[float64]{Least: 0.001, Most: actors.MaxTraceTime.Seconds()}, "how long to record, at most 60")
+	flagset.Uint64(flags, &q.Step, "step", 0, flagset.UpTo(uint64(math.MaxUint64)), "record this step alone, until it ends")
+	flagset.Int64(flags, &q.Steps, "steps", 0, flagset.UpTo(int64(math.MaxInt32)), "record the first so many steps that begin from now on")
+	flagset.Int64(flags, &q.MaxEvents, "max-events", 0, flagset.UpTo(int64(actors.MaxTraceEvents)), "how many events to keep of each task; 0 for the server's limit")
 	flags.StringVarP(&out, "output", "o", "trace.json", "the file to write; - for the standard output")
 	cmd.MarkFlagsMutuallyExclusive("step", "steps")
-	long := func() time.Duration { return time.Duration(min(max(seconds, 0), 1e6) * float64(time.Second)) }
+	long := func() time.Duration { return time.Duration(seconds * float64(time.Second)) }
 	return watch(cmd, func(ctx context.Context, c *client.Client, timeout time.Duration, _ []string) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout+long()+collectTime)
 		defer cancel()

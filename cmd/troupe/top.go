@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/cmd/troupe/internal/show"
 	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/flagset"
 	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/client"
@@ -38,15 +39,13 @@ Keys: q quits, and these sort the tasks: ` + show.Orders + `.`,
 	}
 	cmd.Flags().BoolVar(&once, "once", false, "print what is the case after one interval, and end")
 	cmd.Flags().StringVar(&order, "sort", string(show.ByName), "how to sort the tasks at first: "+show.Orders)
-	cmd.Flags().DurationVar(&interval, "interval", 2*time.Second, "how often to ask")
+	flagset.Duration(cmd.Flags(), &interval, "interval", 2*time.Second, intervals, "how often to ask")
 	return watch(cmd, func(ctx context.Context, c *client.Client, timeout time.Duration, _ []string) error {
 		t := &top{client: c, timeout: timeout, interval: interval, out: cmd.OutOrStdout()}
 		if len(order) == 1 {
 			t.screen.Order = show.Order(order[0])
 		}
 		switch {
-		case interval < minInterval:
-			return exit.Usage(fmt.Errorf("--interval is at least %v, not %v", minInterval, interval))
 		case !t.screen.Order.Known():
 			return exit.Usage(fmt.Errorf("--sort is one of %s, not %q", show.Orders, order))
 		case once:

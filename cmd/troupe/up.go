@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +40,7 @@ func newUp() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&tasks, "tasks", "ps=1,worker=2", "how many tasks each job has")
 	cmd.Flags().StringVar(&host, "host", "127.0.0.1", "the address to bind")
-	cmd.Flags().IntVar(&port, "port", 0, "port of the first task; the others follow (0: free ports)")
+	flagset.Int(cmd.Flags(), &port, "port", 0, flagset.UpTo(math.MaxUint16), "port of the first task; the others follow (0: free ports)")
 	gpus.Add(cmd.Flags(), 0)
 	run.Add(cmd.Flags())
 	files.Add(cmd.Flags())

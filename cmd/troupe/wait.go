@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/flagset"
 	"github.com/troupe-run/troupe/remote/client"
 	"github.com/troupe-run/troupe/remote/spec"
 )
@@ -32,9 +33,6 @@ a task is not up, and with 4 if none answers. What is missing is printed.`,
 			if !ready {
 				return exit.Usage(errors.New("what to wait for is missing: --ready"))
 			}
-			if w.timeout <= 0 {
-				return exit.Usage(fmt.Errorf("--timeout is a positive time, not %v", w.timeout))
-			}
 			if err := w.check(); err != nil {
 				return err
 			}
@@ -43,7 +41,7 @@ a task is not up, and with 4 if none answers. What is missing is printed.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&ready, "ready", false, "wait until the tasks are up")
-	flags.DurationVar(&w.timeout, "timeout", time.Minute, "how long to wait")
+	flagset.Duration(flags, &w.timeout, "timeout", time.Minute, flagset.Wait, "how long to wait")
 	flags.StringSliceVar(&w.names, "tasks", nil, "wait for these tasks alone, such as /job:ps/task:0, or all of a job, such as ps; several are separated by commas")
 	w.identity.add(flags)
 	return cmd

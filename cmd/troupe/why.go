@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/flagset"
 	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/client"
@@ -34,7 +35,7 @@ nothing from a queue, since it had been closed before they were opened. It exits
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().DurationVar(&longer, "longer-than", time.Second, "leave out steps that have not run, and requests that have not waited, for so long")
+	flagset.Duration(cmd.Flags(), &longer, "longer-than", time.Second, flagset.UpTo(flagset.Longest), "leave out steps that have not run, and requests that have not waited, for so long")
 	return query(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		var step uint64
 		if len(args) > 0 {

@@ -18,12 +18,15 @@ type GPUs struct {
 // AllGPUs means all GPUs that there are.
 const AllGPUs = -1
 
+// mostGPUs is more than machines have.
+const mostGPUs = 1 << 10
+
 // Add adds the flags. count is the default number of GPUs.
 func (f *GPUs) Add(flags *pflag.FlagSet, count int) {
 	f.flags = flags
-	flags.IntVar(&f.count, "gpus", count, "most GPUs to use (0: none, -1: all that CUDA_VISIBLE_DEVICES shows)")
+	Int(flags, &f.count, "gpus", count, Bounds[int]{Least: AllGPUs, Most: mostGPUs}, "most GPUs to use (0: none, -1: all that CUDA_VISIBLE_DEVICES shows)")
 	flags.StringVar(&f.list, "visible-device-list", "", "the GPUs to use, in this order, as indexes into those that CUDA_VISIBLE_DEVICES shows, such as 1,0")
-	flags.Float64Var(&f.fraction, "gpu-memory-fraction", 0, "fraction of each GPU's memory to use (0: what is free, less a reserve)")
+	Float64(flags, &f.fraction, "gpu-memory-fraction", 0, Bounds[float64]{Least: 0.001, Most: 1, OrZero: true}, "fraction of each GPU's memory to use (0: what is free, less a reserve)")
 	flags.BoolVar(&f.growth, "gpu-allow-growth", false, "allocate GPU memory as it is needed, not at the start")
 }
 

@@ -21,21 +21,27 @@ type Run struct {
 	data, durable                          string
 }
 
+// mostMemory is more than machines have.
+const mostMemory Size = 1 << 50
+
+// tensors are the bounds of memory for tensors: with less than the least, not even small graphs run.
+var tensors = Bounds[Size]{Least: 1 << 20, Most: mostMemory, OrZero: true}
+
 // Add adds the flags.
 func (f *Run) Add(flags *pflag.FlagSet) {
 	f.flags = flags
-	flags.Var(&f.device, "memory-limit", "most bytes of tensors on a device, such as 4GiB (0: what the machine has)")
-	flags.Var(&f.process, "process-memory", "most bytes that may be alive in the process (0: four fifths of the machine's memory, or of the control group's limit, which leaves at least 96 MiB)")
-	flags.Var(&f.step, "step-memory", "most bytes of host memory that a step may take on a task (0: no limit of its own)")
-	flags.Var(&f.session, "session-memory", "most bytes of host memory that a client's session may take on a task (0: no limit of its own)")
-	flags.Var(&f.client, "client-memory", "most bytes of host memory that all sessions of a client may take on a task (0: three quarters of --process-memory)")
-	flags.DurationVar(&f.lease, "lease", troupe.DefaultLease, "how long a session lives after its client's connection has ended, unless memory is short: then it is 30s at most")
-	flags.DurationVar(&f.startup, "startup-timeout", troupe.DefaultStartup, "how long after the server's start what needs a task that has never been seen waits for it")
+	Bytes(flags, &f.device, "memory-limit", tensors, "most bytes of tensors on a device, such as 4GiB (0: what the machine has)")
+	Bytes(flags, &f.process, "process-memory", Bounds[Size]{Least: troupe.LeastProcessMemory, Most: mostMemory, OrZero: true}, "most bytes that may be alive in the process (0: four fifths of the machine's memory, or of the control group's limit, which leaves at least 96 MiB)")
+	Bytes(flags, &f.step, "step-memory", tensors, "most bytes of host memory that a step may take on a task (0: no limit of its own)")
+	Bytes(flags, &f.session, "session-memory", tensors, "most bytes of host memory that a client's session may take on a task (0: no limit of its own)")
+	Bytes(flags, &f.client, "client-memory", tensors, "most bytes of host memory that all sessions of a client may take on a task (0: three quarters of --process-memory)")
+	Duration(flags, &f.lease, "lease", troupe.DefaultLease, Wait, "how long a session lives after its client's connection has ended, unless memory is short: then it is 30s at most")
+	Duration(flags, &f.startup, "startup-timeout", troupe.DefaultStartup, Wait, "how long after the server's start what needs a task that has never been seen waits for it")
 	flags.Var(&f.Unpinned, "unpinned", "whose the variables, queues and readers are that ask for no device: cluster (all tasks share them by their names) or task "+
 		"(each task has its own, as TensorFlow's servers do; the default with --server-def)")
 	flags.StringVar(&f.data, "data", "", "directory for what outlives the process, with a directory of its own for each task")
 	flags.StringVar(&f.durable, "durable", "", "containers whose resources, such as variables and queues, outlive the process, as patterns with commas between them, such as jobs,my_problem_*; an empty pattern is the default container; variables of a pattern with :snapshot=30s are written at that interval, not at every step; needs --data")
-	flags.DurationVar(&f.Drain, "drain", 5*time.Second, "how long running steps may continue when the server is stopped")
+	Duration(flags, &f.Drain, "drain", 5*time.Second, UpTo(Longest), "how long running steps may continue when the server is stopped")
 }
 
 // Process returns the most bytes that may be alive in the process; 0 is the default.

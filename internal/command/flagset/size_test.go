@@ -6,16 +6,15 @@ import (
 )
 
 func TestSizes(t *testing.T) {
-	var s Size
-	if err := s.Set("1.5 GiB"); err != nil || s != 3<<29 {
+	if s, err := parseSize("1.5 GiB"); err != nil || s != 3<<29 {
 		t.Errorf("1.5 GiB: %d, %v", s, err)
 	}
-	if err := s.Set("much"); err == nil || !strings.Contains(err.Error(), "is not a number of bytes") {
+	if _, err := parseSize("much"); err == nil || !strings.Contains(err.Error(), "is not a number of bytes") {
 		t.Errorf("much: %v", err)
 	}
 	for n, want := range map[Size]string{0: "0", 5: "5", 2048: "2KiB", 3 << 29: "1536MiB", 4 << 40: "4TiB"} {
-		if n.String() != want {
-			t.Errorf("%d prints as %s", int64(n), &n)
+		if n.text() != want {
+			t.Errorf("%d prints as %s", int64(n), n.text())
 		}
 	}
 }
