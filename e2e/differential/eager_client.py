@@ -151,5 +151,6 @@ out = os.fdopen(os.dup(1), "wb")
 os.dup2(2, 1)  # what programs print
 faulthandler.enable()
 spec = read()
+write("ready")
 while True:
     run(read(), spec)
