@@ -281,6 +281,28 @@ func TestEagerMain(t *testing.T) {
 		main.run(call(51, "loop2", "50:0"))
 		main.want("51:0", 64, 128)
 	})
+	t.Run("loop with effects", func(t *testing.T) {
+		main.register(`
+			signature { name: "small3" input_arg { name: "x" type: DT_FLOAT } input_arg { name: "v" type: DT_RESOURCE } output_arg { name: "y" type: DT_BOOL } }
+			node_def { name: "small" op: "small2" input: "x" } ret { key: "y" value: "small:y:0" }`)
+		main.register(`
+			signature { name: "double3" input_arg { name: "x" type: DT_FLOAT } input_arg { name: "v" type: DT_RESOURCE } is_stateful: true control_output: "count"
+				output_arg { name: "y" type: DT_FLOAT } output_arg { name: "w" type: DT_RESOURCE } }
+			node_def { name: "add" op: "AddV2" input: "x" input: "x" attr { key: "T" value { type: DT_FLOAT } } }
+			node_def { name: "one" op: "Const" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "value" value { tensor { dtype: DT_FLOAT tensor_shape { dim { size: 2 } } float_val: 1 } } } }
+			node_def { name: "count" op: "AssignAddVariableOp" input: "v" input: "one:output:0" attr { key: "dtype" value { type: DT_FLOAT } } }
+			ret { key: "y" value: "add:z:0" } ret { key: "w" value: "v" } control_ret { key: "count" value: "count" }`)
+		main.register(`
+			signature { name: "loop3" input_arg { name: "x" type: DT_FLOAT } input_arg { name: "v" type: DT_RESOURCE } output_arg { name: "y" type: DT_FLOAT }
+				is_stateful: true control_output: "while" }
+			node_def { name: "while" op: "While" input: "x" input: "v" attr { key: "T" value { list { type: DT_FLOAT type: DT_RESOURCE } } }
+				attr { key: "cond" value { func { name: "small3" } } } attr { key: "body" value { func { name: "double3" } } } attr { key: "_lower_using_switch_merge" value { b: true } } }
+			ret { key: "y" value: "while:output:0" } control_ret { key: "while" value: "while" }`)
+		ps.variable(53, psCPU, "counter", 0, 10)
+		main.run(away(call(56, "loop3", "50:0", "53:0"), 1, psCPU, typespb.DataType_DT_RESOURCE))
+		main.want("56:0", 64, 128)
+		ps.readVariable(57, psCPU, 53, 6, 16)
+	})
 	t.Run("remove", func(t *testing.T) {
 		if err := main.RemoveFunction("__inference_train_9"); err != nil {
 			t.Fatal(err)

@@ -144,6 +144,112 @@ func TestManyBidis(t *testing.T) {
 	s.settled(t)
 }
 
+// TestAwaitEarlier checks that a handler can wait for what came before its message over other calls of the connection, and for nothing else: until that has
+// been finished, or its call ends, or the other one's.
+func TestAwaitEarlier(t *testing.T) {
+	s := newTestServer(t)
+	s.both = func(ctx context.Context, recv, send func(any) error) error {
+		for {
+			m := &message{}
+			if err := recv(m); errors.Is(err, io.EOF) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			switch string(m.data) {
+			case "hold":
+				s.entered <- struct{}{}
+				select {
+				case <-s.release:
+				case <-ctx.Done():
+				}
+			case "wait":
+				n := 0
+				for AwaitEarlier(ctx) {
+					n++
+				}
+				m.data = fmt.Append(nil, n)
+			}
+			if err := send(m); err != nil {
+				return err
+			}
+		}
+	}
+	c := s.dial(t)
+	ask := func(st grpc.ClientStream, what string) {
+		t.Helper()
+		if err := st.SendMsg(&message{data: []byte(what)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answers := func(st grpc.ClientStream, want string) {
+		t.Helper()
+		m := &message{}
+		if err := st.RecvMsg(m); err != nil || string(m.data) != want {
+			t.Errorf("%q, %v; want %q", m.data, err, want)
+		}
+	}
+	waits := func(n int) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("%d calls wait", n), func() bool {
+			conn := s.all()[0]
+			conn.mu.Lock()
+			defer conn.mu.Unlock()
+			return conn.behind == n
+		})
+	}
+	ctx := withDeadline(t)
+	first, second := openBoth(ctx, t, c), openBoth(ctx, t, c)
+	ask(second, "wait") // for nothing
+	answers(second, "0")
+	for range 3 {
+		ask(first, "hold")
+		<-s.entered
+		ask(second, "wait")
+		waits(1)
+		ask(first, "wait") // a later one, which itself waits for nobody: the second call's message has been answered by then, or came before it
+		s.release <- struct{}{}
+		answers(first, "hold")
+		answers(second, "1")
+		if m := (&message{}); first.RecvMsg(m) != nil || len(m.data) != 1 {
+			t.Errorf("%q", m.data)
+		}
+	}
+	// The end of a call finishes its messages.
+	short, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := openBoth(short, t, c)
+	ask(ended, "hold")
+	<-s.entered
+	ask(second, "wait")
+	waits(1)
+	cancel()
+	answers(second, "1")
+	// A call that waits can end.
+	short, cancel = context.WithCancel(ctx)
+	defer cancel()
+	ended = openBoth(short, t, c)
+	ask(first, "hold")
+	<-s.entered
+	ask(second, "wait")
+	ask(ended, "wait")
+	waits(2)
+	cancel()
+	waits(1)
+	s.release <- struct{}{}
+	answers(first, "hold")
+	answers(second, "1")
+	if AwaitEarlier(t.Context()) {
+		t.Error("a context that is not a call's waits")
+	}
+	for _, st := range []grpc.ClientStream{first, second} {
+		if err := errors.Join(st.CloseSend(), st.RecvMsg(&message{})); !errors.Is(err, io.EOF) {
+			t.Error(err)
+		}
+	}
+	s.settled(t)
+}
+
 // A handler that does not receive stops its client at the window of the call. Other calls of the connection continue, and the window
 // opens when the handler goes on.
 func TestBidiOfASlowHandler(t *testing.T) {
