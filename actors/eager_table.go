@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -25,6 +24,7 @@ const (
 	// maxEagerQuestions bounds the tasks that are being asked for their state, and maxPeerQuestions those that one peer asks for.
 	maxEagerQuestions = 1 << 14
 	maxPeerQuestions  = 1 << 11
+	insteadOfCalls    = "wait for some to end"
 	// rememberedEagerSteps is how many steps are remembered that were cancelled before they began here.
 	rememberedEagerSteps = 1 << 10
 )
@@ -74,9 +74,9 @@ func (p EagerPeer) checkSource(c *EagerContext, key string) error {
 func (e *eagerTable) init(task string) {
 	e.task, e.contexts, e.steps = task, map[uint64]*EagerContext{}, map[int64]*eagerStep{}
 	e.clients, e.cancelled = map[string]int{}, recent.NewMap[int64, func(*EagerContext) error](rememberedEagerSteps)
-	e.calls = shares{what: "calls that wait for tensors", most: maxEagerReceives, mostOf: maxPeerReceives}
-	e.keys = shares{what: "bytes of keys of calls that wait for tensors", most: maxEagerKeys, mostOf: maxPeerKeys}
-	e.questions = shares{what: "questions for the state of other tasks", most: maxEagerQuestions, mostOf: maxPeerQuestions}
+	e.calls = shares{what: "calls that wait for tensors", most: maxEagerReceives, mostOf: maxPeerReceives, instead: insteadOfCalls}
+	e.keys = shares{what: "bytes of keys of calls that wait for tensors", most: maxEagerKeys, mostOf: maxPeerKeys, instead: insteadOfCalls}
+	e.questions = shares{what: "questions for the state of other tasks", most: maxEagerQuestions, mostOf: maxPeerQuestions, instead: insteadOfCalls}
 }
 
 // context returns the context with an id, or nil.
@@ -296,39 +296,6 @@ func (e *eagerTable) ask(peer EagerPeer, n int) (answered func(), err error) {
 		defer e.mu.Unlock()
 		e.questions.drop(peer.Who, n)
 	}, nil
-}
-
-// shares counts what each caller of a task has under way. All of them together have a limit, and each of them has one. The
-// lock of the table that it belongs to guards it.
-type shares struct {
-	what         string
-	most, mostOf int
-	all          int
-	of           map[string]int
-}
-
-// add counts n more of one caller. The error is RESOURCE_EXHAUSTED.
-func (s *shares) add(task, who string, n int) error {
-	const instead = "wait for some to end"
-	switch {
-	case s.all+n > s.most:
-		return tooMany(s.what, task, s.most, instead)
-	case s.of[who]+n > s.mostOf:
-		return tooMany(s.what, cmp.Or(who, "A client")+" on "+task, s.mostOf, instead)
-	case s.of == nil:
-		s.of = map[string]int{}
-	}
-	s.all += n
-	s.of[who] += n
-	return nil
-}
-
-// drop undoes add.
-func (s *shares) drop(who string, n int) {
-	s.all -= n
-	if s.of[who] -= n; s.of[who] == 0 {
-		delete(s.of, who)
-	}
 }
 
 // checkSource checks the source of a rendezvous key: one of this task's devices, by whatever name its client has for the task, since its

@@ -189,7 +189,8 @@ func TestLimits(t *testing.T) {
 	if status.CodeOf(err) != status.ResourceExhausted {
 		t.Errorf("callables: %v", err)
 	}
-	for a.task.sessionFor(newHandle(), a.name, 0, sessionTraits{}, everything) != nil {
+	for err = nil; err == nil; {
+		_, err = a.task.sessionFor(newHandle(), a.name, 0, sessionTraits{}, everything)
 	}
 	if _, err = a.task.CreateSession(t.Context(), 0, everything, &graphpb.GraphDef{}, nil); status.CodeOf(err) != status.ResourceExhausted {
 		t.Errorf("sessions: %v", err)
@@ -221,6 +222,73 @@ func TestLongGraphs(t *testing.T) {
 	}
 	if d := time.Since(began); d > 20*time.Second {
 		t.Errorf("it went on for %v", d)
+	}
+}
+
+// TestNoClientTakesAll checks that a client that can be told apart from others takes at most half of the sessions, steps and parts of a task, and that others
+// have the rest.
+func TestNoClientTakesAll(t *testing.T) {
+	a := newNetwork(t, "a").nodes[taskName("a")]
+	id := uint64(1 << 63)
+	for _, w := range []struct {
+		what string
+		most int
+		take func(client string) (undo func(), err error)
+	}{
+		{"sessions", maxSessions, func(client string) (func(), error) {
+			handle := newHandle()
+			_, err := a.task.sessionFor(handle, a.name, 0, sessionTraits{}, Rights{Client: client})
+			return func() { a.task.forgetSession(handle) }, err
+		}},
+		{"steps under way", maxSteps, func() func(client string) (func(), error) {
+			s := &Session{}
+			return func(client string) (func(), error) {
+				if s.steps.Len() == maxSessionSteps || s.rights.Client != client {
+					s = &Session{rights: Rights{Client: client}}
+				}
+				st := a.task.takeStep()
+				id++
+				st.own.entry.ID = id
+				return func() { a.task.steps.leave(st) }, a.task.steps.enter(s, st)
+			}
+		}()},
+		{"steps under way", maxSteps, func(client string) (func(), error) {
+			st := a.task.makeStep(nil)
+			id++
+			st.session, st.entry.ID = &workerSession{client: client}, id
+			return func() { a.task.steps.end(st) }, a.task.steps.begin(st)
+		}},
+	} {
+		var all []func()
+		take := func(client string) error {
+			undo, err := w.take(client)
+			if err == nil {
+				all = append(all, undo)
+			}
+			return err
+		}
+		var err error
+		for err == nil {
+			err = take("alice")
+		}
+		wantError(t, err, status.ResourceExhausted, "alice on "+a.name, w.what)
+		if n := len(all); n != w.most/2 {
+			t.Errorf("alice takes %d %s", n, w.what)
+		}
+		for _, other := range []string{"bob", ""} {
+			for range w.most / 8 {
+				if err := take(other); err != nil {
+					t.Fatalf("%q, beside alice: %v", other, err)
+				}
+			}
+		}
+		for _, undo := range all {
+			undo()
+		}
+		if err := take("alice"); err != nil {
+			t.Errorf("when all is over: %v", err)
+		}
+		all[len(all)-1]()
 	}
 }
 

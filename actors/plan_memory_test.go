@@ -81,7 +81,14 @@ func TestPreparedStepsAreCounted(t *testing.T) {
 		}, 16 * len(names)},
 		{"partial runs", func() (string, error) {
 			return c.session.PartialSetup(t.Context(), []string{"x:0"}, []string{"y:0"}, names)
-		}, c.session.dropPartial, partialBytes},
+		}, func(handle string) {
+			c.session.mu.Lock()
+			pr := c.session.partials[handle]
+			c.session.mu.Unlock()
+			pr.step.fail(errClosed())
+			<-pr.step.isDone()
+			c.session.dropPartial(handle)
+		}, partialBytes},
 	} {
 		handle, err := of.make() // it makes the plan, which stays
 		if err != nil {

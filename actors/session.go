@@ -144,9 +144,9 @@ func newSession(ctx context.Context, t *Task, rights Rights, config *corepb.Conf
 	}
 	s.devices.Store(devices)
 	s.life, s.die = context.WithCancel(context.Background())
-	if s.worker = t.sessionFor(s.handle, t.name, s.opened, s.options.sessionTraits, rights); s.worker == nil {
+	if s.worker, err = t.sessionFor(s.handle, t.name, s.opened, s.options.sessionTraits, rights); err != nil {
 		s.die()
-		return nil, t.tooManySessions()
+		return nil, err
 	}
 	if eager != nil {
 		s.worker.spreader = eager

@@ -48,6 +48,7 @@ type step struct {
 	resumed chan func()   // work of the local part, for the goroutine that awaits the step; created when one does
 	stats   []*steppb.StepStats
 	holds   []func()
+	waits   bool            // counted as memory of its session: see count
 	spans   map[string]Span // of other tasks' parts, of a traced call
 }
 
@@ -131,7 +132,16 @@ func (s *Session) beginStep(st *step, p *plan, feeds kernels.Feeds, out kernels.
 	if trace {
 		st.own.trace()
 	}
+	if !p.local.light() || len(p.remote) > 0 { // refused before it has done anything
+		if err := st.count(); err != nil {
+			s.stepOver()
+			p.local.release()
+			s.task.refused(s.rights.Who, "step refused", s.name(), err)
+			return err
+		}
+	}
 	if err := s.task.steps.enter(s, st); err != nil {
+		st.uncount()
 		s.stepOver()
 		p.local.release()
 		s.task.refused(s.rights.Who, "step refused", s.name(), err)
@@ -139,6 +149,7 @@ func (s *Session) beginStep(st *step, p *plan, feeds kernels.Feeds, out kernels.
 	}
 	// From here on a task that leaves waits until the step has sent it its part. If it has announced that before, it may not.
 	if len(p.remote) > 0 && !s.upToDate() {
+		st.uncount()
 		s.leave(st)
 		p.local.release()
 		return errMoved
@@ -316,10 +327,46 @@ func (st *step) over() {
 	if len(st.plan.remote) > 0 {
 		st.session.task.tally.remote.Add(devices.SinceStart()-st.alone, 1)
 	}
+	st.uncount()
 	st.session.leave(st)
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.done.set()
+}
+
+// waitingBytes is about what a step that waits takes at its master, beside its runs: the step, its call, and the goroutine that awaits its end.
+const waitingBytes = 10 << 10
+
+// count counts a step that waits, or computes for long, as memory of its session until it is over. A partial run counts from its setup on.
+func (st *step) count() error {
+	st.mu.Lock()
+	counted := st.waits || st.partial
+	st.mu.Unlock()
+	if counted {
+		return nil
+	}
+	pool := st.session.worker.devices[0].Pool()
+	if err := pool.Reserve(waitingBytes); err != nil {
+		return err
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.core.Over() { // meanwhile
+		pool.Unreserve(waitingBytes)
+		return nil
+	}
+	st.waits = true
+	return nil
+}
+
+// uncount undoes count.
+func (st *step) uncount() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.waits {
+		st.waits = false
+		st.session.worker.devices[0].Pool().Unreserve(waitingBytes)
+	}
 }
 
 // owing returns the other tasks whose parts have not ended, in order.
@@ -388,6 +435,9 @@ func (st *step) await() error {
 	resumed := st.resumed
 	st.mu.Unlock()
 	st.detach()
+	if err := st.count(); err != nil {
+		st.fail(err)
+	}
 	for waiting := true; waiting; {
 		select {
 		case <-done:

@@ -26,6 +26,7 @@ type stepPart struct {
 	rendezvous *devices.Rendezvous
 	cancel     kernels.Cancellation
 	tabled     bool
+	held       int64        // what a part of another master's step counts as memory of the session
 	sends      bool         // tensors to other tasks, or may do so
 	keeping    atomic.Int64 // since when its changes are being written to disk, in nanoseconds since 1970; 0 if they are not
 	inline     atomic.Bool  // the part runs on the goroutine that delivered it, which must not be blocked for long
@@ -37,6 +38,7 @@ type stepPart struct {
 	stats      *stepStats
 	transfers  *transferSpans // nil: the step is not traced
 	eager      *eagerCall     // nil outside of eager contexts
+	client     string         // whose steps and parts it counts among; under the lock of the task's table
 
 	entry stepEntry
 
@@ -131,6 +133,18 @@ func (st *stepPart) table() error {
 		return err
 	}
 	st.tabled = true
+	return nil
+}
+
+// partBytes is about what a part takes on another task than its master, beside its runs.
+const partBytes = 2 << 10
+
+// count counts the part as memory of its session until it has ended.
+func (st *stepPart) count() error {
+	if err := st.session.devices[0].Pool().Reserve(partBytes); err != nil {
+		return err
+	}
+	st.held = partBytes
 	return nil
 }
 
@@ -258,6 +272,9 @@ func (st *stepPart) finish(err error) {
 	st.rendezvous.Abort(errCleanup)
 	if st.plan != nil {
 		st.plan.release()
+	}
+	if st.held > 0 {
+		st.session.devices[0].Pool().Unreserve(st.held)
 	}
 	if st.session != nil {
 		st.task.traces.took(view.PartEvent, "", uint64(st.ID), st.session.handle, st.session.who, st.Origin.Began)

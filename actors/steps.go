@@ -24,6 +24,11 @@ import (
 type stepTable struct {
 	mu    sync.Mutex // guards the rest: see above
 	table *lifecycle.Table[*step, *stepPart]
+	task  string
+
+	stepsOf shares // steps of the task's own sessions, by client
+	partsOf shares // live parts, likewise
+
 	timer *time.Timer   // of parked tensors; nil if there are none
 	idle  chan struct{} // closed when the task stops and the last part is gone
 }
@@ -36,13 +41,21 @@ type (
 
 func (s *stepTable) init(task string) {
 	s.table = lifecycle.NewTable[*step, *stepPart](task, lifecycle.Limits{Session: maxSessionSteps, Steps: maxSteps, Full: tooManySteps(task, maxSteps)})
+	s.task, s.stepsOf, s.partsOf = task, halves(stepsUnderWay, maxSteps, insteadOfSteps), halves(stepsUnderWay, maxSteps, insteadOfSteps)
 	s.idle = make(chan struct{})
 }
 
 // enter adds a step to its session, unless the session is closed or too many steps are in progress.
 func (s *stepTable) enter(of *Session, st *step) error {
+	client := of.rights.Client
 	s.mu.Lock()
 	err := s.table.Enter(&of.steps, &st.own.entry)
+	if err == nil {
+		if err = s.stepsOf.add(s.task, client, 1); err != nil {
+			s.table.Leave(&st.own.entry)
+		}
+	}
+	st.own.client = client
 	s.mu.Unlock()
 	switch {
 	case err == nil:
@@ -59,7 +72,10 @@ func (s *stepTable) enter(of *Session, st *step) error {
 func (s *stepTable) leave(st *step) (gone, idle bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.table.Leave(&st.own.entry)
+	if gone, idle = s.table.Leave(&st.own.entry); gone {
+		s.stepsOf.drop(st.own.client, 1)
+	}
+	return gone, idle
 }
 
 // close keeps further steps from entering a session, and returns those that run; first is false if it is closed already.
@@ -119,8 +135,18 @@ func (s *stepTable) master(id uint64) *step {
 
 // begin makes a part a live one, and deposits the tensors that were parked for it.
 func (s *stepTable) begin(st *stepPart) error {
+	client := ""
+	if st.session != nil {
+		client = st.session.client
+	}
 	s.mu.Lock()
 	arrived, err := s.table.Begin(&st.entry)
+	if err == nil {
+		if err = s.partsOf.add(s.task, client, 1); err != nil {
+			s.table.End(&st.entry)
+		}
+	}
+	st.client = client
 	s.mu.Unlock()
 	if err != nil {
 		lifecycle.Release(arrived)
@@ -136,6 +162,7 @@ func (s *stepTable) begin(st *stepPart) error {
 func (s *stepTable) end(st *stepPart) {
 	s.mu.Lock()
 	idle := s.table.End(&st.entry)
+	s.partsOf.drop(st.client, 1)
 	s.mu.Unlock()
 	if idle {
 		close(s.idle)

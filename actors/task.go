@@ -104,9 +104,10 @@ type Task struct {
 	steps stepTable
 	eager eagerTable
 
-	mu       sync.Mutex // guards the three below: sessions open and end, and parts find theirs, on the goroutines of their calls and links
+	mu       sync.Mutex // guards the four below: sessions open and end, and parts find theirs, on the goroutines of their calls and links
 	sessions map[string]*workerSession
 	clients  clientMemory    // of sessions that are bound to a client
+	opened   shares          // of sessions, by client
 	placing  *place.Prepared // the devices of all tasks that were known when a session was created
 
 	master, worker, directory *roles.Ref
@@ -135,7 +136,7 @@ func NewTask(c Config) (*Task, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	t := &Task{Config: c, name: c.Cluster.Self(), sessions: map[string]*workerSession{}, executors: map[string]*devices.Executor{}, pool: roles.NewPool()}
+	t := &Task{Config: c, name: c.Cluster.Self(), sessions: map[string]*workerSession{}, opened: halves("sessions", maxSessions, insteadOfSessions), executors: map[string]*devices.Executor{}, pool: roles.NewPool()}
 	var err error
 	if t.files, err = c.Files.open(t.name); err != nil {
 		return nil, err

@@ -218,7 +218,10 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 	if m.Trace {
 		st.trace()
 	}
-	if err = st.table(); err != nil {
+	if err = st.count(); err == nil {
+		err = st.table()
+	}
+	if err != nil {
 		kernels.ReleaseTensors(tensors)
 		st.refuse(err)
 		return
@@ -272,9 +275,9 @@ func (t *Task) planOf(m *wire.RunPartition) (*workerSession, *compiledPlan, erro
 	if m.Plan.Opened != 0 { // the tasks' clocks may differ: only the session's age when the step began counts
 		opened = time.Now().UnixNano() - (m.Began - m.Plan.Opened)
 	}
-	s := t.sessionFor(m.Session, m.Master, opened, sessionTraits{isolated: m.Plan.Isolated, literal: m.Plan.Literal}, rights)
-	if s == nil {
-		return nil, nil, t.tooManySessions()
+	s, err := t.sessionFor(m.Session, m.Master, opened, sessionTraits{isolated: m.Plan.Isolated, literal: m.Plan.Literal}, rights)
+	if err != nil {
+		return nil, nil, err
 	}
 	return s, s.plan(m.PlanId), nil
 }

@@ -67,15 +67,15 @@ type sharedKernel struct {
 	device string
 }
 
-// sessionFor returns the task's state of a session, which it creates if necessary; nil beyond maxSessions.
-func (t *Task) sessionFor(handle, master string, opened int64, traits sessionTraits, client Rights) *workerSession {
+// sessionFor returns the task's state of a session, which it creates if necessary. It returns RESOURCE_EXHAUSTED if there are too many.
+func (t *Task) sessionFor(handle, master string, opened int64, traits sessionTraits, client Rights) (*workerSession, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.sessions[handle]
-	if s == nil && len(t.sessions) >= maxSessions {
-		return nil
-	}
 	if s == nil {
+		if err := t.opened.add(t.name, client.Client, 1); err != nil {
+			return nil, err
+		}
 		mayUse := rights.New(client.scope())
 		s = &workerSession{task: t, handle: handle, master: master, opened: opened, who: client.Who, sessionTraits: traits, rights: mayUse, files: files.NewDoor(t.files.of(client), mayUse),
 			kernels: map[string]sharedKernel{}, plans: map[uint64]*compiledPlan{}, starts: t.startsOf(t.Devices)}
@@ -96,7 +96,7 @@ func (t *Task) sessionFor(handle, master string, opened int64, traits sessionTra
 	}
 	s.rights.Update(client.scope())
 	s.masterIsAlive()
-	return s
+	return s, nil
 }
 
 // Missed implements queues.Notes: an event and a line of the log, as many as a client may cause.
@@ -132,6 +132,7 @@ func (t *Task) forgetSession(handle string) {
 	delete(t.sessions, handle)
 	if s != nil {
 		s.masterIsAlive()
+		t.opened.drop(s.client, 1)
 	}
 	t.mu.Unlock()
 	if s == nil {

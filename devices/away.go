@@ -67,6 +67,7 @@ func (call *asyncCall) Awaits(a kernels.Awaited) {
 
 // start begins an asynchronous kernel. It may report before it returns.
 func (r *run) start(t task, ins []kernels.Value) {
+	r.grow()
 	r.setOff(r.depart(t, ins))
 }
 

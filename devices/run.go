@@ -24,14 +24,19 @@ type run struct {
 	frames map[uint64]*frame
 	// windows is the number of iterations that frames have room for.
 	windows int
-	root    frame
-	away    int // kernels that have been started and have not reported
-	stalls  int // of those, sends that wait for room: no more nodes fire meanwhile
-	err     error
-	ctx     kernels.Context
-	outs    [8]kernels.Value
-	spare   [][]*iteration // by frame index
-	cur     task           // what the owner is running, for the message of a panic
+	// iterations is what the iterations take in bytes, spare ones included.
+	iterations int64
+	// held is what is counted of the run in its device's memory.
+	held int64
+
+	root   frame
+	away   int // kernels that have been started and have not reported
+	stalls int // of those, sends that wait for room: no more nodes fire meanwhile
+	err    error
+	ctx    kernels.Context
+	outs   [8]kernels.Value
+	spare  [][]*iteration // by frame index
+	cur    task           // what the owner is running, for the message of a panic
 	// computing means that a kernel runs with ctx, so a panic is the kernel's.
 	computing bool
 	// fresh means that the run has not begun, and firing that a panic belongs to cur.
@@ -175,6 +180,9 @@ func (r *run) turn() (again bool) {
 		}
 		if r.away > 0 && r.err == nil { // a failed run sends its remaining values at its end
 			r.step.Flush()
+			if err := r.hold(); err != nil {
+				r.fail(nil, err)
+			}
 		}
 		r.leaveTurn()
 		r.mu.Lock()
@@ -534,6 +542,10 @@ func (r *run) end() (done func(error), err error) {
 		delete(r.frames, id)
 	}
 	done, err = r.done, r.err
+	if r.held > 0 {
+		r.ctx.Device.Pool().Unreserve(r.held)
+		r.held = 0
+	}
 	r.mu.Lock()
 	if r.listed {
 		r.listed = false
@@ -573,6 +585,8 @@ func (r *run) newIteration(info *frameInfo) *iteration {
 		it = list[len(list)-1]
 		r.spare[info.index] = list[:len(list)-1]
 	} else {
+		r.iterations += info.bytes()
+		r.grow()
 		it = &iteration{state: make([]nodeState, len(info.template)), inputs: make([]kernels.Value, info.slots)}
 	}
 	copy(it.state, info.template)

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-var typeNames = map[string]tensor.DType{"float": tensor.Float32, "int32": tensor.Int32, "int64": tensor.Int64, "bool": tensor.Bool, "string": tensor.String}
+var typeNames = map[string]tensor.DType{"float": tensor.Float32, "int32": tensor.Int32, "int64": tensor.Int64, "bool": tensor.Bool, "string": tensor.String, "resource": tensor.Resource}
 
 // GraphDef parses a graph written as text, one line per node:
 //
