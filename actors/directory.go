@@ -3,6 +3,7 @@ package actors
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -27,11 +28,9 @@ import (
 // outlive its process: the claimer's task and the home know them too (Note), and a directory asks the others (Known) before it decides a
 // name that is new to it.
 type directory struct {
-	task  *Task
-	homes map[resourceName]home
-	limit int64            // of the bytes that the homes take
-	bytes int64            // that they take
-	of    map[string]int64 // the same, by container
+	task     *Task
+	homes    map[resourceName]home
+	holdings holdings
 	// asking are the claims that wait for other directories' answers; the first of them is the one being asked about.
 	asking []*asking
 	// passed counts the claims that were passed on to other directories and are not answered yet.
@@ -42,8 +41,10 @@ type resourceName struct{ container, kind, name string }
 
 func nameOf(r *wire.Resource) resourceName { return resourceName{r.Container, r.Kind, r.Name} }
 
-// home is where a resource lives, and the task whose session claimed it first.
-type home struct{ device, claimer string }
+// home is where a resource lives, and the task and the client whose session claimed it first.
+type home struct{ device, claimer, client string }
+
+func homeOf(r *wire.Resource) home { return home{r.Device, r.Claimer, r.Client} }
 
 // asking is a claim that waits for what other directories know.
 type asking struct {
@@ -55,12 +56,12 @@ type asking struct {
 type known struct{ homes map[resourceName]home }
 
 const (
-	// maxHomes bounds the homes that a directory keeps. They take at most maxHomeBytes and a part of the process's memory, of which homesPart is the
-	// divisor, and those of one container at most half of that: the clients of other containers need some, too. A home stays until its container is
-	// reset, whether the resource was made or not.
-	maxHomes     = 1 << 20
-	maxHomeBytes = 512 << 20
-	homesPart    = 16
+	// maxHomeBytes bounds the bytes of the homes that a directory keeps, as does a part of the process's memory, of which homesPart is the divisor.
+	// See holdings for who may have how much of that.
+	maxHomeBytes = 1 << 30
+	homesPart    = 8
+	// maxTold bounds the names whose sharing was logged.
+	maxTold = 1 << 20
 	// maxAsking bounds the waiting claims.
 	maxAsking = 1 << 10
 	// maxAsked bounds the directories that are asked; if there are more, none is. askedTime bounds the wait for them. It suits far tasks: the
@@ -71,12 +72,17 @@ const (
 
 // startDirectory spawns the directory.
 func (t *Task) startDirectory() (err error) {
-	d := &directory{task: t, homes: map[resourceName]home{}, of: map[string]int64{}, limit: maxHomeBytes}
+	limit := int64(maxHomeBytes)
 	if memory := tensor.Process.Limit(); memory > 0 {
-		d.limit = min(d.limit, memory/homesPart)
+		limit = min(limit, memory/homesPart)
 	}
+	d := newDirectory(t, limit)
 	t.directory, err = t.spawn(roles.Spec{Name: directoryName, Kind: "directory", Receive: d.Receive})
 	return err
+}
+
+func newDirectory(t *Task, limit int64) *directory {
+	return &directory{task: t, homes: map[resourceName]home{}, holdings: holdings{limit: limit, of: map[holder]int64{}}}
 }
 
 // Receive answers claims and keeps notes. See wire/directory.proto.
@@ -120,7 +126,7 @@ func (d *directory) Receive(c actor.Context) {
 }
 
 func resourceAt(n resourceName, h home) *wire.Resource {
-	return &wire.Resource{Container: n.container, Kind: n.kind, Name: n.name, Device: h.device, Claimer: h.claimer}
+	return &wire.Resource{Container: n.container, Kind: n.kind, Name: n.name, Device: h.device, Claimer: h.claimer, Client: h.client}
 }
 
 // lives returns the home of a resource, unless its task is down and may not come back.
@@ -139,55 +145,95 @@ func (d *directory) lives(n resourceName) (home, bool) {
 // note records what another directory has decided, or what has moved.
 func (d *directory) note(m *wire.Note) {
 	for _, r := range m.Resources {
-		n := nameOf(r)
-		if d.room(n) != nil {
+		n, h := nameOf(r), homeOf(r)
+		if d.room(n, h) != nil {
 			continue // the deciding directory refuses names beyond that
 		}
-		d.keep(n, home{r.Device, r.Claimer})
+		d.keep(n, h)
 	}
 }
 
 // homeBytes is about what a home takes, also in the tables of shared resources.
 func homeBytes(n resourceName) int64 { return int64(len(n.container)+len(n.kind)+len(n.name)) + 256 }
 
+// holdings counts the bytes of the homes of a directory by who holds them. Half of the limit is for clients that can be told apart, and half for the
+// containers of the others; each may hold at most half of what the others of its kind leave. Names of one client thus never keep another's from
+// being decided. A home counts until its container is reset, whether the resource was made or not.
+type holdings struct {
+	limit int64
+	told  int64            // of clients that can be told apart
+	other int64            // of the others
+	of    map[holder]int64 // of each
+}
+
+// holder is a client that can be told apart from others, or a container of the others.
+type holder struct{ client, container string }
+
+func holderOf(n resourceName, h home) holder {
+	if h.client != "" {
+		return holder{client: h.client}
+	}
+	return holder{container: n.container}
+}
+
+func (h holder) String() string {
+	if h.client != "" {
+		return "the client " + view.Line(h.client)
+	}
+	return fmt.Sprintf("the container %q", view.Line(h.container))
+}
+
+// count counts the name of a home once more or, with times -1, no longer.
+func (a *holdings) count(n resourceName, h home, times int64) {
+	bytes, of := times*homeBytes(n), holderOf(n, h)
+	if of.client != "" {
+		a.told += bytes
+	} else {
+		a.other += bytes
+	}
+	if a.of[of] += bytes; a.of[of] == 0 {
+		delete(a.of, of)
+	}
+}
+
+// most returns how much a holder may hold.
+func (a *holdings) most(of holder) int64 {
+	all := a.other
+	if of.client != "" {
+		all = a.told
+	}
+	return (a.limit/2 - (all - a.of[of])) / 2
+}
+
 // room returns an error if the directory has no room for the home of a name. The error is RESOURCE_EXHAUSTED.
-func (d *directory) room(n resourceName) error {
+func (d *directory) room(n resourceName, h home) error {
 	if _, old := d.homes[n]; old {
 		return nil
 	}
-	const instead = "reset containers that are not used any more"
-	bytes := homeBytes(n)
-	switch {
-	case len(d.homes) >= maxHomes:
-		return status.Errorf(status.ResourceExhausted, "The directory of %s holds %d names, its limit: %s", d.task.name, maxHomes, instead)
-	case d.bytes+bytes > d.limit:
-		return status.Errorf(status.ResourceExhausted, "The directory of %s holds names of %d bytes, and its limit is %d: %s", d.task.name, d.bytes, d.limit, instead)
-	case d.of[n.container]+bytes > d.limit/2:
-		return status.Errorf(status.ResourceExhausted, "The directory of %s holds names of %d bytes of the container %q, and its limit for one container is %d: reset it, or use another one",
-			d.task.name, d.of[n.container], view.Line(n.container), d.limit/2)
+	of := holderOf(n, h)
+	if used, most := d.holdings.of[of], d.holdings.most(of); used+homeBytes(n) > most {
+		return status.Errorf(status.ResourceExhausted, "The directory of %s holds names of %d bytes of %v, and its limit is %d, which is half of what others leave: reset containers that are not used any more",
+			d.task.name, used, of, most)
 	}
 	return nil
 }
 
 // forget drops the homes of containers.
 func (d *directory) forget(containers []string) {
-	for n := range d.homes {
+	for n, h := range d.homes {
 		if slices.Contains(containers, n.container) {
 			delete(d.homes, n)
+			d.holdings.count(n, h, -1)
 			d.task.shared.forget(n)
 		}
-	}
-	for _, container := range containers {
-		d.bytes -= d.of[container]
-		delete(d.of, container)
 	}
 }
 
 func (d *directory) keep(n resourceName, h home) {
-	if _, old := d.homes[n]; !old {
-		d.bytes += homeBytes(n)
-		d.of[n.container] += homeBytes(n)
+	if old, known := d.homes[n]; known {
+		d.holdings.count(n, old, -1)
 	}
+	d.holdings.count(n, h, 1)
 	d.homes[n] = h
 	if taskOf(h.device) == d.task.name {
 		d.task.shared.add(n, h)
@@ -292,7 +338,7 @@ func (d *directory) ask(a *asking, others []string) {
 				mu.Lock()
 				defer mu.Unlock()
 				for _, r := range answer.Resources {
-					k.homes[nameOf(r)] = home{r.Device, r.Claimer}
+					k.homes[nameOf(r)] = homeOf(r)
 				}
 			}, nil))
 		}
@@ -321,9 +367,9 @@ func (d *directory) decide(a *asking, others map[resourceName]home) {
 		if !ok {
 			was := h.device
 			if h, ok = others[n]; !ok {
-				h = home{r.Device, r.Claimer}
+				h = homeOf(r)
 			}
-			if err := d.room(n); err != nil {
+			if err := d.room(n, h); err != nil {
 				d.task.System.Root.Send(a.sender, &wire.Homes{Failure: failure(err)})
 				return
 			}
@@ -397,11 +443,11 @@ func (t *Task) deciders(resources []*wire.Resource) []string {
 // answerTime bounds the wait for an answer from another task's actor that computes nothing.
 const answerTime = 4 * time.Second
 
-// homesOf returns the devices of resources, as the directories decide.
-func (t *Task) homesOf(ctx context.Context, resources []place.Resource) ([]string, error) {
+// homesOf returns the devices of resources, as the directories decide, for a session of a client; "" is one that is not told apart.
+func (t *Task) homesOf(ctx context.Context, client string, resources []place.Resource) ([]string, error) {
 	wanted := make([]*wire.Resource, len(resources))
 	for i, r := range resources {
-		wanted[i] = &wire.Resource{Container: r.Container, Kind: r.Kind, Name: r.Name, Device: r.Default, Claimer: t.name}
+		wanted[i] = &wire.Resource{Container: r.Container, Kind: r.Kind, Name: r.Name, Device: r.Default, Claimer: t.name, Client: client}
 	}
 	if err := t.unseen(t.deciders(wanted)); err != nil {
 		return nil, err
@@ -496,7 +542,7 @@ func (s *shared) logSharing(t *Task, all []*wire.Resource) {
 		n := nameOf(r)
 		s.mu.Lock()
 		known := s.told[n]
-		if !known && len(s.told) < maxHomes {
+		if !known && len(s.told) < maxTold {
 			if s.told == nil {
 				s.told = map[resourceName]bool{}
 			}

@@ -5,42 +5,66 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// TestHomesAreBounded checks that names which clients make up take bounded memory of a directory, those of one container half of it, and that a
-// reset makes room.
+// TestHomesAreBounded checks that names which clients make up take bounded memory of a directory, that no client's names use up the room of
+// another's, however many containers it has, and that a reset makes room.
 func TestHomesAreBounded(t *testing.T) {
 	n := newNetwork(t, "a").node(taskName("a"))
 	const limit = 1 << 20
-	d := &directory{task: n.task, homes: map[resourceName]home{}, of: map[string]int64{}, limit: limit}
+	d := newDirectory(n.task, limit)
 	long := strings.Repeat("x", 1000)
-	fill := func(container string) (count int, err error) {
+	fill := func(client, container string) (count int, err error) {
 		for ; ; count++ {
-			name := resourceName{container, "VarHandleOp", fmt.Sprint(long, count)}
-			if err := d.room(name); err != nil {
+			r := &wire.Resource{Container: container, Kind: "VarHandleOp", Name: fmt.Sprint(long, client, count), Device: n.name + "/device:CPU:0", Claimer: n.name, Client: client}
+			if err := d.room(nameOf(r), homeOf(r)); err != nil {
 				return count, err
 			}
-			d.keep(name, home{n.name + "/device:CPU:0", n.name})
-			d.keep(name, home{n.name + "/device:CPU:0", n.name}) // again
+			d.keep(nameOf(r), homeOf(r))
+			d.keep(nameOf(r), homeOf(r)) // again
 		}
 	}
-	first, err := fill("mine")
-	wantError(t, err, status.ResourceExhausted, `of the container "mine", and its limit for one container is 524288`)
-	second, err := fill("yours")
-	wantError(t, err, status.ResourceExhausted, "holds names of", "its limit is 1048576")
-	if most := limit / 2 / len(long); first != second && first != second+1 || first > most || first < most/2 {
-		t.Errorf("the directory has taken %d names and then %d", first, second)
+	took := func(who string, count, most int) {
+		t.Helper()
+		if most /= len(long); count > most || count < most/2 {
+			t.Errorf("%s takes %d names, of at most %d", who, count, most)
+		}
 	}
-	if _, err := fill("ours"); err == nil || d.bytes > limit {
-		t.Errorf("%d bytes are taken, %v", d.bytes, err)
+	first, err := fill("alice", "mine")
+	wantError(t, err, status.ResourceExhausted, "of the client alice, and its limit is 262144")
+	took("alice", first, limit/4)
+	for i := range 10 {
+		if more, _ := fill("alice", fmt.Sprint("mine", i)); more > 1 {
+			t.Errorf("with another container, alice takes %d more names", more)
+		}
 	}
-	d.forget([]string{"mine", "other"})
-	if again, _ := fill("ours"); again < second {
+	second, err := fill("bob", "mine")
+	wantError(t, err, status.ResourceExhausted, "of the client bob")
+	took("bob", second, limit/8)
+	third, err := fill("", "ours")
+	wantError(t, err, status.ResourceExhausted, `of the container "ours", and its limit is 262144`)
+	took("a container of others", third, limit/4)
+	fourth, _ := fill("", "theirs")
+	took("another container", fourth, limit/8)
+	for i := range 100 {
+		_, _ = fill(fmt.Sprint("client", i), "many")
+		_, _ = fill("", fmt.Sprint("container", i))
+	}
+	if h := d.holdings; h.told > limit/2 || h.other > limit/2 {
+		t.Errorf("%d and %d bytes are taken", h.told, h.other)
+	}
+	all := map[string]bool{}
+	for name := range d.homes {
+		all[name.container] = true
+	}
+	d.forget([]string{"mine"})
+	if again, _ := fill("bob", "ours too"); again < second {
 		t.Errorf("after a reset, there is room for %d names", again)
 	}
-	d.forget([]string{"yours", "ours"})
-	if len(d.homes) != 0 || d.bytes != 0 || len(d.of) != 0 || len(n.task.shared.all()) != 0 {
-		t.Errorf("%d homes of %d bytes are left in %d containers", len(d.homes), d.bytes, len(d.of))
+	d.forget(append(sortedKeys(all), "ours too"))
+	if h := d.holdings; len(d.homes) != 0 || h.told != 0 || h.other != 0 || len(h.of) != 0 || len(n.task.shared.all()) != 0 {
+		t.Errorf("%d homes are left, of %d and %d bytes and %d holders", len(d.homes), h.told, h.other, len(h.of))
 	}
 }

@@ -280,7 +280,7 @@ func (s *Session) lookHomes(ctx context.Context, resources []place.Resource) ([]
 			asked, at = append(asked, r), append(at, i)
 		}
 	}
-	found, err := s.task.homesOf(ctx, asked)
+	found, err := s.task.homesOf(ctx, s.rights.Client, asked)
 	for i, home := range found {
 		homes[at[i]] = home
 	}
