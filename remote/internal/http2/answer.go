@@ -44,7 +44,7 @@ func (c *serverConn) answer(s *stream, reply any, err error) {
 		err = status.Errorf(codes.ResourceExhausted, "an answer of %d bytes is dropped: answers of %d bytes wait for clients to read them, and the limit is %d", size, c.server.unsent.Load(), c.server.maxUnsentAll)
 	}
 	if s.begun {
-		c.running--
+		c.ran(s)
 	}
 	known := c.err == nil && c.streams[s.id] == s
 	if err != nil || !known {
@@ -59,7 +59,7 @@ func (c *serverConn) answer(s *stream, reply any, err error) {
 		if s.declined && !s.ended {
 			c.queue.buf = appendReset(c.queue.buf, s.id, codeNone) // no need to send the rest
 		}
-		delete(c.streams, s.id)
+		c.forgetCall(s)
 		if s.declined {
 			c.reply()
 			return
@@ -101,7 +101,7 @@ func (c *serverConn) refuse(s *stream) {
 	}
 	if s.bodyless {
 		c.encode(s.id, flagEndStream, fields...)
-		delete(c.streams, s.id)
+		c.forgetCall(s)
 	} else {
 		c.encode(s.id, 0, fields...)
 		s.plain, s.headed = true, prefixSize // there is no prefix to send
@@ -165,7 +165,7 @@ func (c *serverConn) fill() {
 		if !s.plain {
 			c.encode(s.id, flagEndStream, fieldFinished)
 		}
-		delete(c.streams, s.id)
+		c.forgetCall(s)
 	}
 }
 

@@ -45,7 +45,7 @@ func (c *serverConn) startBidi(s *stream) {
 	c.mu.Lock()
 	s.inbox, s.many = &inbox{}, true
 	s.inbox.arrived.L = &c.mu
-	c.running++
+	c.runs(s)
 	full := c.unsent > c.server.maxUnsent/16
 	c.mu.Unlock()
 	c.server.work.Go(func() { c.serveBidi(s, full) })

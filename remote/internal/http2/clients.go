@@ -4,6 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net"
+	"sync/atomic"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // client groups the connections that the server attributes to the same client: those with the same certificate, or else
@@ -14,6 +18,8 @@ type client struct {
 	conns int // guarded by Server.mu
 
 	receiving int64 // bytes of its requests; guarded by Server.receiving
+
+	calls atomic.Int64 // that are not over, or whose handlers run
 
 	// Guarded by turns.mu.
 	waiting []*worker // its connections that wait for a turn
@@ -45,4 +51,46 @@ func ClientOf(p Peer) string {
 		return ""
 	}
 	return p.Address.String()
+}
+
+// callBytes is about what a call takes that waits, be it for its request, for an event or for its client to read: a goroutine, above all. Nothing else
+// counts that memory. All calls together may take as much as the requests that are being received, and those of one client half of it.
+const callBytes = 16 << 10
+
+// count counts a call of the connection from now on, until it is over and its handler has returned. It returns RESOURCE_EXHAUSTED if it is one too many,
+// but counts it all the same. mu is held.
+func (c *serverConn) count(s *stream) error {
+	c.streams[s.id], s.uses = s, 1
+	all, own := c.server.calls.Add(1), c.client.calls.Add(1)
+	if most := c.server.maxCalls; all > most || own > most/2 {
+		return status.Errorf(codes.ResourceExhausted, "%d calls are under way, %d of them of this client, and the limits are %d and %d: wait for some to end", all-1, own-1, most, most/2)
+	}
+	return nil
+}
+
+// forgetCall removes a call that is over from the connection's. mu is held.
+func (c *serverConn) forgetCall(s *stream) {
+	if c.streams[s.id] == s {
+		delete(c.streams, s.id)
+		c.uncount(s)
+	}
+}
+
+// runs counts the handler of a call; ran is called when it has returned. mu is held.
+func (c *serverConn) runs(s *stream) {
+	c.running++
+	s.uses++
+}
+
+func (c *serverConn) ran(s *stream) {
+	c.running--
+	c.uncount(s)
+}
+
+// uncount undoes what count or runs has counted. mu is held.
+func (c *serverConn) uncount(s *stream) {
+	if s.uses--; s.uses == 0 {
+		c.server.calls.Add(-1)
+		c.client.calls.Add(-1)
+	}
 }

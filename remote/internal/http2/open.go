@@ -127,9 +127,12 @@ func (c *serverConn) begin(s *stream) error {
 	c.called.Store(true)
 	s.window = c.initial
 	leaving := c.leaving
-	c.streams[s.id] = s
+	err := c.count(s)
 	c.mu.Unlock()
-	if err := c.prepare(s, f, leaving); err != nil {
+	if err == nil {
+		err = c.prepare(s, f, leaving)
+	}
+	if err != nil {
 		c.decline(s, err)
 		return nil
 	}

@@ -201,8 +201,8 @@ func (c *serverConn) end(err error) {
 		open = append(open, s)
 		c.endMessages(s)
 	}
-	clear(c.streams)
 	for _, s := range open {
+		c.forgetCall(s)
 		s.drop()
 	}
 	c.flush()
@@ -302,7 +302,7 @@ func (c *serverConn) reset(id uint32, flush func()) {
 	c.mu.Lock()
 	s := c.streams[id]
 	if s != nil {
-		delete(c.streams, id)
+		c.forgetCall(s)
 		s.drop()
 		c.endMessages(s)
 	}
@@ -443,7 +443,7 @@ func (c *serverConn) giveCredit(s *stream, n int, whole bool) {
 func (c *serverConn) start(s *stream) (kept bool) {
 	s.begun = true
 	c.mu.Lock()
-	c.running++
+	c.runs(s)
 	full := c.unsent > c.server.maxUnsent/16
 	c.mu.Unlock()
 	var reply any

@@ -82,7 +82,7 @@ func (c *serverConn) finishStream(s *stream, err error) {
 	if late := c.awaitLeft(s); late != nil && err == nil {
 		err = late
 	}
-	c.running--
+	c.ran(s)
 	if c.err != nil || c.streams[s.id] != s {
 		c.written.Broadcast()
 		return
@@ -98,7 +98,7 @@ func (c *serverConn) finishStream(s *stream, err error) {
 	if s.inbox != nil && !s.inbox.closed {
 		c.queue.buf = appendReset(c.queue.buf, s.id, codeNone) // no need to send more
 	}
-	delete(c.streams, s.id)
+	c.forgetCall(s)
 	s.gone = true
 	c.written.Broadcast()
 	c.flush()
