@@ -12,6 +12,9 @@ import (
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
+// isBelief reports whether a change is news of a task, which comes once.
+func (k changeKind) isBelief() bool { return k == changeAlive || k == changeGone }
+
 // change is what a delegate has learned.
 type change struct {
 	kind changeKind
@@ -82,14 +85,33 @@ var (
 	_ memberlist.ConflictDelegate = (*delegates)(nil)
 )
 
+// maxQueued bounds the queue, in which anybody who reaches the port of a task without a secret can put something with each packet. Beyond it, what
+// is said again anyway is dropped, and of what is believed about a task the last news replaces the one before.
+const maxQueued = 1 << 10
+
 func (d *delegates) post(c change) {
 	d.mu.Lock()
-	d.queue = append(d.queue, c)
+	d.putLocked(c)
 	d.mu.Unlock()
 	select {
 	case d.ready <- struct{}{}:
 	default:
 	}
+}
+
+func (d *delegates) putLocked(c change) {
+	if len(d.queue) >= maxQueued {
+		if !c.kind.isBelief() {
+			return
+		}
+		for i := len(d.queue) - 1; i >= 0; i-- {
+			if old := &d.queue[i]; old.task == c.task && old.kind.isBelief() {
+				*old = c
+				return
+			}
+		}
+	}
+	d.queue = append(d.queue, c)
 }
 
 // takeAll returns the queue and empties it.

@@ -113,6 +113,7 @@ const (
 	updateTimeout = 500 * time.Millisecond // to announce that this task leaves
 	leaveTimeout  = time.Second            // to leave
 	repeatRefusal = time.Minute
+	maxRefused    = 256 // refusals that are remembered, and so reported, in that time: a stranger can make up any number of them
 )
 
 // Start joins the gossip and the tasks that are up; it keeps looking for absent tasks in the background. It takes at most a second or two,
@@ -290,6 +291,9 @@ func (m *Membership) apply(c change, now time.Time) (Event, bool) {
 			if now.Sub(last) >= repeatRefusal {
 				delete(m.refused, text)
 			}
+		}
+		if len(m.refused) >= maxRefused {
+			return Event{}, false
 		}
 		m.refused[text] = now
 		return Event{Member: Member{Task: c.task}, Refused: c.err}, true

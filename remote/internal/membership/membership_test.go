@@ -514,6 +514,65 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
+// TestFloodsOfGossipAreBounded has a stranger announce tasks at addresses that they do not have, and what a task is, again and again: little is kept, few
+// refusals are reported, and the last news of each task is not lost.
+func TestFloodsOfGossipAreBounded(t *testing.T) {
+	s, err := spec.Parse("ps=10.0.0.1:7000;worker=10.0.0.2:7001,10.0.0.3:7002")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &delegates{spec: s, self: s.Tasks()[0], boot: 1, ready: make(chan struct{}, 1)}
+	m := &Membership{config: Config{Spec: s}, refused: map[string]time.Time{}, members: map[string]*Member{}}
+	for _, task := range s.Tasks() {
+		m.members[task.Name()] = &Member{Task: task}
+	}
+	const rounds = 20_000
+	for i := range rounds {
+		for at, task := range s.Tasks()[1:] {
+			n := &memberlist.Node{Name: task.Name(), Addr: net.IPv4(11, byte(i>>16), byte(i>>8), byte(i)), Port: 7001 + uint16(at), Meta: meta{boot: uint64(i), spec: s.Hash()}.encode("")}
+			if d.NotifyAlive(n) == nil {
+				t.Fatal("a task at another address is not refused")
+			}
+			d.NotifyConflict(&memberlist.Node{Name: task.Name()}, n)
+			n.Meta = meta{boot: 1, spec: strings.Repeat("1", 31) + string("0123456789abcdef"[i%16])}.encode("")
+			if d.NotifyAlive(n) == nil {
+				t.Fatal("a task of an unknown cluster spec is not refused")
+			}
+			n.Meta = meta{boot: uint64(i), spec: s.Hash()}.encode("")
+			d.NotifyUpdate(n)
+			d.NotifyLeave(n)
+		}
+	}
+	for at, task := range s.Tasks()[1:] {
+		d.NotifyJoin(&memberlist.Node{Name: task.Name(), Meta: meta{boot: rounds + uint64(at), spec: s.Hash()}.encode("")})
+	}
+	queue, reported := d.takeAll(), 0
+	if len(queue) > maxQueued+s.Len() {
+		t.Errorf("%d changes wait", len(queue))
+	}
+	for _, c := range queue {
+		if c.kind == changeUnknown {
+			continue
+		}
+		if e, ok := m.apply(c, time.Now()); ok && e.Refused != nil {
+			reported++
+		}
+	}
+	for i := range 2 * maxRefused {
+		if _, ok := m.apply(change{kind: changeRefuse, err: fmt.Errorf("refusal %d", i)}, time.Now()); ok {
+			reported++
+		}
+	}
+	if reported != maxRefused || len(m.refused) > maxRefused {
+		t.Errorf("%d refusals are reported, %d remembered", reported, len(m.refused))
+	}
+	for at, task := range s.Tasks()[1:] {
+		if v, _ := m.Member(task.Name()); v.Health != Up || v.Boot != rounds+uint64(at) {
+			t.Errorf("%s is taken for %+v", task.Name(), v)
+		}
+	}
+}
+
 func TestMetaFitsWhateverTheDevices(t *testing.T) {
 	m := meta{boot: 1 << 63, spec: strings.Repeat("ab", 16), leaving: true}
 	task := "/job:worker/replica:0/task:0"
