@@ -57,7 +57,7 @@ type known struct{ homes map[resourceName]home }
 
 const (
 	// maxHomeBytes bounds the bytes of the homes that a directory keeps, as does a part of the process's memory, of which homesPart is the divisor.
-	// See holdings for who may have how much of that.
+	// See holdings for the part of each client.
 	maxHomeBytes = 1 << 30
 	homesPart    = 8
 	// maxTold bounds the names whose sharing was logged.
@@ -156,7 +156,7 @@ func (d *directory) note(m *wire.Note) {
 // homeBytes is about what a home takes, also in the tables of shared resources.
 func homeBytes(n resourceName) int64 { return int64(len(n.container)+len(n.kind)+len(n.name)) + 256 }
 
-// holdings counts the bytes of the homes of a directory by who holds them. Half of the limit is for clients that can be told apart, and half for the
+// holdings counts the bytes of the homes of a directory by their holders. Half of the limit is for clients that can be told apart, and half for the
 // containers of the others; each may hold at most half of what the others of its kind leave. Names of one client thus never keep another's from
 // being decided. A home counts until its container is reset, whether the resource was made or not.
 type holdings struct {
