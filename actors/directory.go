@@ -57,7 +57,7 @@ type known struct{ homes map[resourceName]home }
 
 const (
 	// maxHomeBytes bounds the bytes of the homes that a directory keeps, as does a part of the process's memory, of which homesPart is the divisor.
-	// See holdings for the part of each client.
+	// See holdings for the parts of clients.
 	maxHomeBytes = 1 << 30
 	homesPart    = 8
 	// maxTold bounds the names whose sharing was logged.
