@@ -14,6 +14,7 @@ import (
 	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
 	oppb "github.com/galeone/tensorflow/tensorflow/go/core/framework/op_def_go_proto"
 	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/partition"
 	"github.com/troupe-run/troupe/graph/status"
 )
 
@@ -28,7 +29,7 @@ type Component struct {
 // change.
 func Define(name string, part *graph.Graph) (*Component, error) {
 	d := &definition{Component: Component{Def: &functionpb.FunctionDef{Signature: &oppb.OpDef{Name: name}, Ret: map[string]string{}, ControlRet: map[string]string{}}},
-		args: map[*graph.Node]string{}, read: map[*graph.Node]bool{}}
+		part: part, args: map[*graph.Node]string{}, read: map[*graph.Node]bool{}, arrived: map[*graph.Node]string{}}
 	boundary := map[string][]*graph.Node{}
 	for _, n := range part.Nodes {
 		if n.Op == "_Arg" || n.Op == "_Retval" {
@@ -57,8 +58,10 @@ func Index(n *graph.Node) int { return int(n.Attrs["index"].GetI()) }
 // definition is a component being defined.
 type definition struct {
 	Component
-	args map[*graph.Node]string // the names of arguments
-	read map[*graph.Node]bool   // nodes that others depend on
+	part    *graph.Graph
+	args    map[*graph.Node]string // the names of arguments
+	read    map[*graph.Node]bool   // nodes that others depend on
+	arrived map[*graph.Node]string // the names of the nodes that are dead if what a _Recv receives is
 }
 
 // defineArgs names the arguments. No node may have the name of one: inputs could not be told apart.
@@ -98,15 +101,41 @@ func (d *definition) defineNode(n *graph.Node) error {
 		def.Input = append(def.Input, name)
 	}
 	for _, c := range n.Controls {
-		name := c.Name
-		if arg, ok := d.args[c]; ok {
-			name = arg
+		name, err := d.before(c)
+		if err != nil {
+			return status.AtNode(err, n.Name)
 		}
 		def.Input = append(def.Input, "^"+name)
 	}
 	d.Def.NodeDef = append(d.Def.NodeDef, def)
 	d.Def.Signature.IsStateful = d.Def.Signature.IsStateful || n.Def.GetIsStateful()
 	return nil
+}
+
+// before returns the name for control edges from a node. In TensorFlow, a _Recv that receives a dead value is not dead itself: what waits for it would
+// run, such as the assignments of a loop's body after the last iteration. An Identity of the value is dead.
+func (d *definition) before(c *graph.Node) (string, error) {
+	if arg, ok := d.args[c]; ok {
+		return arg, nil
+	}
+	if partition.KindOf(c.Op) != partition.Recv {
+		return c.Name, nil
+	}
+	name, ok := d.arrived[c]
+	if ok {
+		return name, nil
+	}
+	for name = c.Name + "/_arrived"; d.part.Lookup(name) != nil; {
+		name += "_"
+	}
+	d.arrived[c] = name
+	value, err := d.source(graph.Output{Node: c})
+	if err != nil {
+		return "", err
+	}
+	d.Def.NodeDef = append(d.Def.NodeDef, &nodepb.NodeDef{Name: name, Op: "Identity", Device: c.Assigned, Input: []string{value},
+		Attr: map[string]*attrpb.AttrValue{"T": {Value: &attrpb.AttrValue_Type{Type: c.OutTypes[0].Proto()}}}, ExperimentalDebugInfo: c.Origin})
+	return name, nil
 }
 
 // ofThisGraph are attributes that have no meaning in another graph.

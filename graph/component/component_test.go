@@ -8,7 +8,9 @@ import (
 
 	functionpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/function_go_proto"
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
+	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
 	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/partition"
 	"google.golang.org/protobuf/encoding/prototext"
 )
 
@@ -112,6 +114,63 @@ func TestDefine(t *testing.T) {
 				t.Errorf("stateful is %v", got)
 			}
 			roundTrip(t, c, part)
+		})
+	}
+}
+
+// TestControlsOfDeadValues checks that what waits for a value of another device does not run if that is dead, which TensorFlow's executor takes from edges
+// with values only.
+func TestControlsOfDeadValues(t *testing.T) {
+	const there = `device: "/job:a/replica:0/task:1/device:CPU:0"`
+	for _, q := range []struct{ name, graph string }{
+		{"a value that is read, too", `node { name: "neg" op: "Neg" input: "x"` + float + there + ` } node { name: "last" op: "NoOp" input: "^neg" input: "^x"` + there + ` }`},
+		{"a signal", `node { name: "one" op: "Const" input: "^x"` + there + ` attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "value" value { tensor { dtype: DT_FLOAT tensor_shape { } float_val: 1 } } } }
+			node { name: "last" op: "NoOp" input: "^one" input: "^x"` + there + ` }`},
+	} {
+		t.Run(q.name, func(t *testing.T) {
+			part := pruned(t, `node { name: "x" `+placeholder+` } `+q.graph, graph.Signature{Feeds: []string{"x"}, Targets: []string{"last"}})
+			for _, n := range part.Nodes {
+				n.Assigned = n.Requested
+				if n.Assigned == "" {
+					n.Assigned = "/job:a/replica:0/task:0/device:CPU:0"
+				}
+			}
+			parts, err := partition.Split(part, partition.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := Define("f_partitioned_1_0", parts.ByDevice["/job:a/replica:0/task:1/device:CPU:0"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			ops := map[string]*nodepb.NodeDef{}
+			for _, n := range c.Def.GetNodeDef() {
+				if ops[n.GetName()] != nil {
+					t.Errorf("there are two nodes %s", n.GetName())
+				}
+				ops[n.GetName()] = n
+			}
+			waits := 0
+			for _, n := range ops {
+				for _, in := range n.GetInput() {
+					before, ok := strings.CutPrefix(in, "^")
+					if !ok {
+						continue
+					}
+					of := ops[before]
+					if of == nil || of.GetOp() == "_Recv" {
+						t.Errorf("%s waits for %s, which is not dead if the value is: %v", n.GetName(), before, of)
+					} else if of.GetOp() == "Identity" {
+						waits++
+						if recv := ops[strings.TrimSuffix(of.GetInput()[0], ":tensor:0")]; recv.GetOp() != "_Recv" || of.GetAttr()["T"].GetType() != recv.GetAttr()["tensor_type"].GetType() {
+							t.Errorf("%v is not the value of %v", of, recv)
+						}
+					}
+				}
+			}
+			if waits == 0 {
+				t.Errorf("nothing waits for the value: %v", ops)
+			}
 		})
 	}
 }
