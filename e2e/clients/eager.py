@@ -107,6 +107,19 @@ def functions():
             total, counted = step(x)
             same(total, 12.0)
             same(counted, i + 1.0)
+    mine = tf.Variable(0.0)
+
+    @tf.function
+    def counts(x):
+        for _ in tf.range(3):
+            mine.assign_add(1.0)
+        if x > 100.0:
+            mine.assign_add(1000.0)
+        return x
+
+    with tf.device(FIRST):  # the assignments are the program's part of the function
+        same(counts(tf.constant(2.0)), 2.0)
+    same(mine, 3.0)
 
 
 def datasets():
