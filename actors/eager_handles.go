@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"errors"
 	"slices"
 	"sync"
 
@@ -168,23 +167,11 @@ func errNoHandle(key handleKey) error {
 	return status.InvalidArgumentf("Unable to find the relevant tensor remote_handle: Op ID: %d, Output num: %d", key.op, key.output)
 }
 
-// noInput is what the error of an op says whose input is unknown.
-type noInput handleKey
-
-// Error returns the text of errNoHandle.
-func (k noInput) Error() string { return errNoHandle(handleKey(k)).Error() }
-
-// IsNoInput reports whether an op failed, and did nothing, because the handle of one of its inputs is unknown.
-func IsNoInput(err error) bool {
-	var k noInput
-	return errors.As(err, &k)
-}
-
 // errNoInput is errNoHandle for the input of an op.
 func errNoInput(key handleKey) error {
-	return status.InvalidArgumentf("%w. One possible cause is that the tensor was accessed after deallocation in a distributed worker setup."+
+	return status.InvalidArgumentf("%v. One possible cause is that the tensor was accessed after deallocation in a distributed worker setup."+
 		"Try setting `os.environ['TF_ENABLE_EAGER_CLIENT_STREAMING_ENQUEUE']='False'` in your client to disable async streaming behavior to see if it fixes the problem.",
-		noInput(key))
+		errNoHandle(key))
 }
 
 // SendTensor adds tensors of the client as the outputs of an op of that number.

@@ -2,12 +2,9 @@ package remote
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
-	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
-	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -87,78 +84,6 @@ func TestEagerContextsAreGuarded(t *testing.T) {
 	}
 	g.audits(map[string]int{"open client:alice ": 1, "close client:alice ": 1, "use client:bob PERMISSION_DENIED": 8, "run client:alice PERMISSION_DENIED": 1,
 		"open client:none PERMISSION_DENIED": 1, "declare client:opens PERMISSION_DENIED": 1, "declare client:uses PERMISSION_DENIED": 1})
-}
-
-// TestStreamsOfAContext checks that an op of a stream gets what an op of another stream has not made yet. Nothing else keeps one stream from running beside
-// another, and an input that no earlier op makes is unknown.
-func TestStreamsOfAContext(t *testing.T) {
-	g := guard(t, `rules: [{who: "client:alice", may: [open, declare]}]`, "alice")
-	if err := g.createContext("alice", 1); err != nil {
-		t.Fatal(err)
-	}
-	alice := g.as("alice")
-	float := &attrpb.AttrValue{Value: &attrpb.AttrValue_List{List: &attrpb.AttrValue_ListValue{Type: []typespb.DataType{typespb.DataType_DT_FLOAT}}}}
-	one := func(id int64, name, attr string, value *attrpb.AttrValue, inputs ...int64) *corepb.QueueItem {
-		op := &corepb.Operation{Id: id, Name: name, Device: cpu0, Attrs: map[string]*attrpb.AttrValue{attr: value}}
-		for _, in := range inputs {
-			op.OpInputs = append(op.OpInputs, handleInput(in))
-		}
-		return item(op)
-	}
-	identity := func(id, of int64) *corepb.QueueItem {
-		return one(id, "Identity", "T", dtype(typespb.DataType_DT_FLOAT), of)
-	}
-	const queue = 100
-	if err := alice.enqueue(sentTensor(cpu0, 64), one(queue, "FIFOQueueV2", "component_types", float)); err != nil {
-		t.Fatal(err)
-	}
-	dequeue := func(id int64) *corepb.QueueItem { return one(id, "QueueDequeueV2", "component_types", float, queue) }
-	feed := func() {
-		t.Helper()
-		if err := alice.enqueue(one(-1, "QueueEnqueueV2", "Tcomponents", float, queue, 1)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	open := func() grpc.ClientStream {
-		t.Helper()
-		s, err := g.streamingEnqueue("alice")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	ask := func(s grpc.ClientStream, items ...*corepb.QueueItem) {
-		t.Helper()
-		if err := s.SendMsg(&corepb.EnqueueRequest{ContextId: 1, Queue: items}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	first, second, third := open(), open(), open()
-	for id := int64(200); id < 203; id++ {
-		ask(first, dequeue(id))
-		ask(second, identity(id+10, id), identity(id+20, id+10))
-		ask(third, identity(id+30, id+20))
-		feed()
-		for i, s := range []grpc.ClientStream{first, second, third} {
-			if err := s.RecvMsg(&corepb.EnqueueResponse{}); err != nil {
-				t.Fatalf("stream %d: %v", i+1, err)
-			}
-		}
-	}
-	ask(first, dequeue(300))
-	ask(second, identity(301, 1)) // not after the dequeue
-	if err := second.RecvMsg(&corepb.EnqueueResponse{}); err != nil {
-		t.Fatal(err)
-	}
-	ask(second, identity(302, 999))
-	ask(third, identity(303, 998))
-	feed()
-	if err := first.RecvMsg(&corepb.EnqueueResponse{}); err != nil {
-		t.Error(err)
-	}
-	for i, s := range []grpc.ClientStream{second, third} { // INTERNAL, since grpc-go does not understand what TensorFlow adds to the trailers
-		refusedBy(t, "an input that nothing makes", s.RecvMsg(&corepb.EnqueueResponse{}), codes.Internal, fmt.Sprintf("Unable to find the relevant tensor remote_handle: Op ID: %d", 999-i))
-	}
 }
 
 // TestContextsShowDevices checks that a context shows its client the devices that it may use, when it is opened and when its cluster changes.

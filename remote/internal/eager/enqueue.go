@@ -6,11 +6,9 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/internal/gateway"
-	"github.com/troupe-run/troupe/remote/internal/http2"
 )
 
 // enqueue answers an Enqueue. Such calls run side by side: a client that needs an order waits for the answers.
@@ -20,7 +18,7 @@ func (s *service) enqueue(ctx context.Context, caller *gateway.Caller, q *corepb
 }
 
 // execute runs the items of a request one after the other. The first error is the whole answer, and ends the request. If the last item is an op
-// without outputs, its error becomes late instead; that is nil for requests that do not come over a stream.
+// without outputs, its error becomes late instead, unless that is nil.
 func (s *service) execute(ctx context.Context, caller *gateway.Caller, q *corepb.EnqueueRequest, late *error) (*corepb.EnqueueResponse, error) {
 	c, err := s.context(ctx, caller, q.GetContextId())
 	if err != nil {
@@ -31,12 +29,7 @@ func (s *service) execute(ctx context.Context, caller *gateway.Caller, q *corepb
 		if err := ctx.Err(); err != nil {
 			return nil, status.From(err)
 		}
-		if late == nil {
-			a.QueueResponse[i], err = executeItem(ctx, c, item)
-		} else {
-			a.QueueResponse[i], err = executeInOrder(ctx, c, item)
-		}
-		if err == nil {
+		if a.QueueResponse[i], err = executeItem(ctx, c, item); err == nil {
 			continue
 		}
 		err = caller.Judged("run", c.Handle(), err)
@@ -46,23 +39,6 @@ func (s *service) execute(ctx context.Context, caller *gateway.Caller, q *corepb
 		*late, a.QueueResponse[i] = poisoned(err), &corepb.QueueResponse{}
 	}
 	return a, nil
-}
-
-// executeInOrder executes an item of a stream, if need be after earlier requests of other streams.
-//
-// Each thread of a client has a stream of its own, and so has an executor. The client does not wait for the answer to an op before it gives the op's
-// result to an op of another stream, since TensorFlow executes all requests of a server in the order in which they come. Here a stream waits for the
-// others only if an input is missing that they may still make, so that a dequeue of one does not keep an enqueue of another from running.
-func executeInOrder(ctx context.Context, c Context, item *corepb.QueueItem) (*corepb.QueueResponse, error) {
-	for {
-		a, err := executeItem(ctx, c, item)
-		if !actors.IsNoInput(err) || ctx.Err() != nil {
-			return a, err
-		}
-		if !http2.AwaitEarlier(ctx) { // the input may have come in the meantime
-			return executeItem(ctx, c, item)
-		}
-	}
 }
 
 func executeItem(ctx context.Context, c Context, item *corepb.QueueItem) (*corepb.QueueResponse, error) {

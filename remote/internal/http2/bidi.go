@@ -34,9 +34,6 @@ type inbox struct {
 	err      error     // why there will be no more messages, other than the client's end
 	debt     int       // bytes of DATA for which the client has not been given new credit
 	buffered int       // bytes of the messages that the handler has not read
-	order    []uint64  // when the messages arrived that the handler has not finished, among those of the connection
-	begun    bool      // the handler has the first of these
-	behind   bool      // the handler waits for other calls' messages that arrived earlier
 }
 
 // startBidi starts the handler of a call with messages in both directions, on its own goroutine.
@@ -72,14 +69,9 @@ func (c *serverConn) serveBidi(s *stream, full bool) {
 
 // endMessages frees the messages that the handler has not read. mu is held.
 func (c *serverConn) endMessages(s *stream) {
-	if b := s.inbox; b != nil {
-		b.over = true
-		b.arrived.Broadcast()
-		if b.behind {
-			b.behind = false
-			c.behind--
-		}
-		c.finish(b, len(b.order))
+	if s.inbox != nil {
+		s.inbox.over = true
+		s.inbox.arrived.Broadcast()
 		c.server.receiving.dropMessages(s)
 	}
 }
@@ -108,12 +100,12 @@ func (c *serverConn) nextMessage(s *stream) (*stream, error) {
 	b := s.inbox
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if b.begun {
-		c.finish(b, 1)
-	}
 	for {
-		if err := c.unusable(s); err != nil {
-			return nil, err
+		switch err := s.call.Err(); {
+		case err != nil:
+			return nil, status.FromContextError(err).Err()
+		case c.err != nil || s.gone || b.over:
+			return nil, status.Error(codes.Canceled, errGone.Error())
 		}
 		switch m, err := c.server.receiving.takeMessage(s); {
 		case err != nil:
@@ -121,7 +113,6 @@ func (c *serverConn) nextMessage(s *stream) (*stream, error) {
 		case m != nil:
 			b.buffered -= prefixSize + m.size
 			b.ready--
-			b.begun = true
 			c.openWindow(s)
 			return m, nil
 		case b.err != nil:
@@ -133,75 +124,6 @@ func (c *serverConn) nextMessage(s *stream) (*stream, error) {
 		c.openWindow(s)
 		b.arrived.Wait()
 		b.waiting = false
-	}
-}
-
-// unusable returns why a handler cannot go on with its call, or nil. mu is held.
-func (c *serverConn) unusable(s *stream) error {
-	switch err := s.call.Err(); {
-	case err != nil:
-		return status.FromContextError(err).Err()
-	case c.err != nil || s.gone || s.inbox.over:
-		return status.Error(codes.Canceled, errGone.Error())
-	}
-	return nil
-}
-
-// AwaitEarlier waits until the handler of another call with messages in both directions, of the same connection, has finished a message that
-// arrived before the one that the handler of the call with context ctx has received last. It returns false if there is no such message, or if the
-// call has ended. A handler finishes a message when it asks for the next one, or returns. Since each waits for earlier ones only, handlers that
-// wait for each other go on.
-func AwaitEarlier(ctx context.Context) bool {
-	c, ok := ctx.Value(callKey{}).(*call)
-	return ok && c.conn.awaitEarlier(c.stream)
-}
-
-func (c *serverConn) awaitEarlier(s *stream) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	b := s.inbox
-	if b == nil || !b.begun || !c.hasEarlier(b.order[0]) {
-		return false
-	}
-	b.behind = true
-	c.behind++
-	for b.behind && c.unusable(s) == nil {
-		b.arrived.Wait()
-	}
-	if b.behind {
-		b.behind = false
-		c.behind--
-	}
-	return c.unusable(s) == nil
-}
-
-// hasEarlier reports whether a handler has not finished a message that arrived before a moment. mu is held.
-func (c *serverConn) hasEarlier(moment uint64) bool {
-	for _, s := range c.streams {
-		if b := s.inbox; b != nil && len(b.order) > 0 && b.order[0] < moment {
-			return true
-		}
-	}
-	return false
-}
-
-// finish records that a handler has finished the first n of its messages, or will not read them, and wakes the handlers that wait for one of these.
-// mu is held.
-func (c *serverConn) finish(b *inbox, n int) {
-	if n == 0 {
-		return
-	}
-	moment := b.order[0]
-	b.order, b.begun = b.order[n:], false
-	if c.behind == 0 {
-		return
-	}
-	for _, s := range c.streams {
-		if other := s.inbox; other != nil && other.behind && other.order[0] > moment {
-			other.behind = false
-			c.behind--
-			other.arrived.Broadcast()
-		}
 	}
 }
 
@@ -289,8 +211,6 @@ func (c *serverConn) deliver(s, m *stream) {
 	c.mu.Lock()
 	err := c.server.receiving.queueMessage(m, true)
 	if err == nil {
-		c.messages++
-		s.inbox.order = append(s.inbox.order, c.messages)
 		s.inbox.ready++
 		s.inbox.arrived.Signal()
 	}

@@ -41,8 +41,6 @@ type serverConn struct {
 	// Guarded by mu.
 	streams   map[uint32]*stream // calls that are not over: being received, running or being answered
 	running   int                // handlers
-	messages  uint64             // that have arrived for calls with messages in both directions
-	behind    int                // handlers of such calls that wait for others'
 	unsent    int64              // bytes of answers that are not queued
 	taken     int64              // total bytes of answers that were queued
 	first     *stream            // list of streams that have an answer to send and window for it
