@@ -5,7 +5,8 @@
 // An edge between two devices becomes a _Send on the source's device and a _Recv on the destination's. They meet in the step's rendezvous
 // under the name of the edge and the iteration that they run in. A value that several nodes of a device read is sent to that device once.
 // A control edge uses a tensor that its source already sends to that device, if there is one. Otherwise, all the control edges that a node
-// has from one device are sent together as one empty tensor. A _Recv may be the source of a control edge like any node.
+// has from one device are sent together as one empty tensor. A _Recv may be the source of a control edge like any node: what waits for it is
+// dead if the value is. TensorFlow's executor needs an Identity for that, which package component adds.
 //
 // Reads of references are not shared. Each reader on another device gets the variable's value in its own transfer, whose _Send runs after
 // all other inputs of the reader have arrived, just when the reader itself would read it on one device. (In TensorFlow, consumers pull, so
