@@ -83,47 +83,35 @@ func durationText(d time.Duration) string {
 	return text
 }
 
-// bounded is the value of a flag that is a number within bounds.
-type bounded[T cmp.Ordered] struct {
-	at     *T
-	kind   kind[T]
-	bounds Bounds[T]
+// limits says which values there are.
+func (b Bounds[T]) limits(text func(T) string) string {
+	said := fmt.Sprintf("from %s to %s", text(b.Least), text(b.Most))
+	if b.OrZero {
+		said = "0, or " + said
+	}
+	return said
+}
+
+// number is the value of a flag that is a number within bounds.
+type number struct {
+	name string // of its kind
+	set  func(text string) error
+	text func() string
 }
 
 // Set reads the flag's value. The error says which values there are.
-func (b bounded[T]) Set(text string) error {
-	v, err := b.kind.parse(text)
-	if err != nil {
-		return fmt.Errorf("%w; it is %s", err, b.Limits())
-	}
-	var zero T
-	if (v < b.bounds.Least || v > b.bounds.Most) && (!b.bounds.OrZero || v != zero) {
-		return fmt.Errorf("it is %s", b.Limits())
-	}
-	*b.at = v
-	return nil
-}
-
-// Limits says which values the flag can have.
-func (b bounded[T]) Limits() string {
-	text := fmt.Sprintf("from %s to %s", b.kind.text(b.bounds.Least), b.kind.text(b.bounds.Most))
-	if b.bounds.OrZero {
-		text = "0, or " + text
-	}
-	return text
-}
+func (n *number) Set(text string) error { return n.set(text) }
 
 // String returns the value. The help leaves out the default 0.
-func (b bounded[T]) String() string {
-	var zero T
-	if b.at == nil || *b.at == zero {
-		return "0"
+func (n *number) String() string {
+	if n.text == nil {
+		return "" // the help makes a value of its own, to compare
 	}
-	return b.kind.text(*b.at)
+	return n.text()
 }
 
 // Type returns what help calls the value.
-func (b bounded[T]) Type() string { return b.kind.name }
+func (n *number) Type() string { return n.name }
 
 // Duration adds a flag that is a time with a unit.
 func Duration(flags *pflag.FlagSet, at *time.Duration, name string, value time.Duration, bounds Bounds[time.Duration], usage string) {
@@ -157,5 +145,21 @@ func Bytes(flags *pflag.FlagSet, at *Size, name string, bounds Bounds[Size], usa
 
 func add[T cmp.Ordered](flags *pflag.FlagSet, at *T, name string, value T, kind kind[T], bounds Bounds[T], usage string) {
 	*at = value
-	flags.Var(bounded[T]{at, kind, bounds}, name, usage)
+	var zero T
+	flags.Var(&number{kind.name, func(text string) error {
+		v, err := kind.parse(text)
+		if err != nil {
+			return fmt.Errorf("%w; it is %s", err, bounds.limits(kind.text))
+		}
+		if (v < bounds.Least || v > bounds.Most) && (!bounds.OrZero || v != zero) {
+			return fmt.Errorf("it is %s", bounds.limits(kind.text))
+		}
+		*at = v
+		return nil
+	}, func() string {
+		if *at == zero {
+			return "0"
+		}
+		return kind.text(*at)
+	}}, name, usage)
 }
