@@ -44,7 +44,7 @@ func (c *serverConn) answer(s *stream, reply any, err error) {
 		err = status.Errorf(codes.ResourceExhausted, "an answer of %d bytes is dropped: answers of %d bytes wait for clients to read them, and the limit is %d", size, c.server.unsent.Load(), c.server.maxUnsentAll)
 	}
 	if s.begun {
-		c.ran(s)
+		c.ran()
 	}
 	known := c.err == nil && c.streams[s.id] == s
 	if err != nil || !known {

@@ -42,13 +42,13 @@ func (c *serverConn) startBidi(s *stream) {
 	c.mu.Lock()
 	s.inbox, s.many = &inbox{}, true
 	s.inbox.arrived.L = &c.mu
-	c.runs(s)
+	refused := c.runs()
 	full := c.unsent > c.server.maxUnsent/16
 	c.mu.Unlock()
-	c.server.work.Go(func() { c.serveBidi(s, full) })
+	c.server.work.Go(func() { c.serveBidi(s, full, refused) })
 }
 
-func (c *serverConn) serveBidi(s *stream, full bool) {
+func (c *serverConn) serveBidi(s *stream, full bool, refused error) {
 	stop := s.call.AfterFunc(func() { // wakes the handler
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -56,7 +56,9 @@ func (c *serverConn) serveBidi(s *stream, full bool) {
 		c.written.Broadcast()
 	})
 	err := errGone
-	if !full || c.awaitRoom(s) {
+	if refused != nil {
+		err = refused
+	} else if !full || c.awaitRoom(s) {
 		err = s.method.Bidi(&s.call, func(message any) error { return c.receiveOne(s, message) }, func(message any) error { return c.sendOne(s, message) })
 	}
 	c.mu.Lock()

@@ -19,7 +19,7 @@ type client struct {
 
 	receiving int64 // bytes of its requests; guarded by Server.receiving
 
-	calls atomic.Int64 // that are not over, or whose handlers run
+	calls atomic.Int64 // bytes of its calls: see takeBytes
 
 	// Guarded by turns.mu.
 	waiting []*worker // its connections that wait for a turn
@@ -53,44 +53,57 @@ func ClientOf(p Peer) string {
 	return p.Address.String()
 }
 
-// callBytes is about what a call takes that waits, be it for its request, for an event or for its client to read: a goroutine, above all. Nothing else
-// counts that memory. All calls together may take as much as the requests that are being received, and those of one client half of it.
-const callBytes = 16 << 10
+// Calls that wait, be it for their requests, for an event or for their clients to read, take memory that nothing else counts. All of them together may
+// take as much as the requests that are being received, and those of one client half of that. Connections that have many keep a quarter of their client's
+// part free for those that have few: they may be programs of their own.
+const (
+	// openBytes is about what a call takes from its headers on, and runningBytes what it takes more while its handler runs: a goroutine, above all.
+	openBytes    = 1 << 10
+	runningBytes = 15 << 10
+	// fewCalls is the number of calls up to which a connection has few.
+	fewCalls = 16
+)
 
-// count counts a call of the connection from now on, until it is over and its handler has returned. It returns RESOURCE_EXHAUSTED if it is one too many,
-// but counts it all the same. mu is held.
+// count makes a call one of the connection's, until forgetCall. The error is RESOURCE_EXHAUSTED. mu is held, as for the other four.
 func (c *serverConn) count(s *stream) error {
-	c.streams[s.id], s.uses = s, 1
-	all, own := c.server.calls.Add(1), c.client.calls.Add(1)
-	if most := c.server.maxCalls; all > most || own > most/2 {
-		return status.Errorf(codes.ResourceExhausted, "%d calls are under way, %d of them of this client, and the limits are %d and %d: wait for some to end", all-1, own-1, most, most/2)
+	c.streams[s.id] = s
+	return c.takeBytes(openBytes)
+}
+
+// forgetCall removes a call that is over from the connection's.
+func (c *serverConn) forgetCall(s *stream) {
+	if c.streams[s.id] == s {
+		delete(c.streams, s.id)
+		c.giveBytes(openBytes)
+	}
+}
+
+// runs counts the handler of a call until ran. If it returns an error, RESOURCE_EXHAUSTED, the handler must not be called.
+func (c *serverConn) runs() error {
+	c.running++
+	return c.takeBytes(runningBytes)
+}
+
+// ran records that the handler has returned, or was not called.
+func (c *serverConn) ran() {
+	c.running--
+	c.giveBytes(runningBytes)
+}
+
+// takeBytes counts n bytes of calls, even if it returns an error.
+func (c *serverConn) takeBytes(n int64) error {
+	all, own, most := c.server.calls.Add(n), c.client.calls.Add(n), c.server.maxCalls/2
+	if max(len(c.streams), c.running) > fewCalls {
+		most -= most / 4
+	}
+	if all > c.server.maxCalls || own > most {
+		return status.Errorf(codes.ResourceExhausted, "calls that take about %d bytes are under way, and %d bytes of them are this client's: the limits are %d and %d. Wait for some to end",
+			all-n, own-n, c.server.maxCalls, most)
 	}
 	return nil
 }
 
-// forgetCall removes a call that is over from the connection's. mu is held.
-func (c *serverConn) forgetCall(s *stream) {
-	if c.streams[s.id] == s {
-		delete(c.streams, s.id)
-		c.uncount(s)
-	}
-}
-
-// runs counts the handler of a call; ran is called when it has returned. mu is held.
-func (c *serverConn) runs(s *stream) {
-	c.running++
-	s.uses++
-}
-
-func (c *serverConn) ran(s *stream) {
-	c.running--
-	c.uncount(s)
-}
-
-// uncount undoes what count or runs has counted. mu is held.
-func (c *serverConn) uncount(s *stream) {
-	if s.uses--; s.uses == 0 {
-		c.server.calls.Add(-1)
-		c.client.calls.Add(-1)
-	}
+func (c *serverConn) giveBytes(n int64) {
+	c.server.calls.Add(-n)
+	c.client.calls.Add(-n)
 }

@@ -441,14 +441,15 @@ func (c *serverConn) giveCredit(s *stream, n int, whole bool) {
 func (c *serverConn) start(s *stream) (kept bool) {
 	s.begun = true
 	c.mu.Lock()
-	c.runs(s)
+	refused := c.runs()
 	full := c.unsent > c.server.maxUnsent/16
 	c.mu.Unlock()
 	var reply any
 	err := errGone
-	room := !full || c.awaitRoom(s)
 	switch {
-	case !room:
+	case refused != nil:
+		err = refused
+	case full && !c.awaitRoom(s):
 	case s.method.ServerStream != nil:
 		c.serveServerStream(s)
 		return false

@@ -105,7 +105,7 @@ type Server struct {
 	maxUnsent, maxUnsentAll int64
 	maxConnections          int
 	unsent                  atomic.Int64 // bytes of answers that wait for clients
-	calls                   atomic.Int64 // that are not over, or whose handlers run
+	calls                   atomic.Int64 // bytes of calls: see serverConn.takeBytes
 	maxCalls                int64
 
 	mu       sync.Mutex
@@ -123,7 +123,7 @@ func NewServer(config Config) *Server {
 	}
 	config.MaxReceiving = cmp.Or(config.MaxReceiving, maxReceiving)
 	config.MaxUnsent = cmp.Or(config.MaxUnsent, maxUnsentAll)
-	s := &Server{config: config, turns: newTurns(), maxUnsent: min(maxUnsent, config.MaxUnsent/2), maxUnsentAll: config.MaxUnsent, maxConnections: cmp.Or(config.MaxConnections, maxConnections), maxCalls: config.MaxReceiving / callBytes, conns: map[*serverConn]struct{}{}, clients: map[string]*client{}, quit: make(chan struct{})}
+	s := &Server{config: config, turns: newTurns(), maxUnsent: min(maxUnsent, config.MaxUnsent/2), maxUnsentAll: config.MaxUnsent, maxConnections: cmp.Or(config.MaxConnections, maxConnections), maxCalls: config.MaxReceiving, conns: map[*serverConn]struct{}{}, clients: map[string]*client{}, quit: make(chan struct{})}
 	s.receiving.init(config.MaxReceiving)
 	s.work.Go(s.watch)
 	return s

@@ -82,7 +82,7 @@ func (c *serverConn) finishStream(s *stream, err error) {
 	if late := c.awaitLeft(s); late != nil && err == nil {
 		err = late
 	}
-	c.ran(s)
+	c.ran()
 	if c.err != nil || c.streams[s.id] != s {
 		c.written.Broadcast()
 		return

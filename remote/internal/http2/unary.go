@@ -42,7 +42,6 @@ type stream struct {
 
 	// Guarded by conn.mu.
 	inbox  *inbox // nil for calls with one request
-	uses   int8   // why the call counts: it is not over, its handler runs
 	window int64
 	head   [prefixSize]byte
 	plain  bool            // the body is not a gRPC message, and ends the stream
