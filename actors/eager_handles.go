@@ -176,7 +176,11 @@ func errNoInput(key handleKey) error {
 
 // SendTensor adds tensors of the client as the outputs of an op of that number.
 func (c *EagerContext) SendTensor(op *corepb.SendTensorOp) error {
-	if _, err := c.device(op.GetDeviceName()); err != nil {
+	device, err := c.device(op.GetDeviceName())
+	if err == nil {
+		err = c.admit(device, "")
+	}
+	if err != nil {
 		return err
 	}
 	keys := make([]handleKey, len(op.GetTensors()))

@@ -56,6 +56,23 @@ func (c *EagerContext) device(name string) (string, error) {
 	return "", status.InvalidArgumentf("%s unknown device.", name)
 }
 
+// admit judges what a client does on a device of this task without a kernel: an op of its own, or "" for none. Kernels are judged when they are
+// made (kernels.Admit).
+func (c *EagerContext) admit(device, op string) error {
+	w := c.session.worker
+	if w.rights == nil {
+		return nil
+	}
+	c.session.updateRights()
+	if c.task.executors[device] == nil { // any device
+		device = w.devices[0].Name()
+	}
+	if err := w.rights.Device(device); err != nil || op == "" {
+		return err
+	}
+	return w.rights.Op(op)
+}
+
 // fromClient returns a tensor that came from outside as this task knows it, and takes over the reference: resource handles name this
 // task's devices.
 func (n names) fromClient(t *tensor.Tensor) (*tensor.Tensor, error) {

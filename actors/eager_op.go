@@ -38,9 +38,13 @@ func (c *EagerContext) Run(ctx context.Context, op *corepb.Operation) (*corepb.Q
 	var outputs []*tensor.Tensor
 	switch op.GetName() {
 	case "_Send":
-		err = c.send(op, inputs)
+		if err = c.admit(device, op.GetName()); err == nil {
+			err = c.send(op, inputs)
+		}
 	case "_Recv":
-		outputs, err = c.recv(ctx, op)
+		if err = c.admit(device, op.GetName()); err == nil {
+			outputs, err = c.recv(ctx, op)
+		}
 	default:
 		outputs, err = call.execute(ctx, op, device, inputs)
 	}

@@ -3,6 +3,7 @@ package kernels
 import (
 	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/status"
 )
 
@@ -31,10 +32,23 @@ func Admit(n *graph.Node, d Device) error {
 	// A client's own transfer names another device in an attribute.
 	for _, attr := range []string{"send_device", "recv_device"} {
 		if v := n.Attrs[attr]; v != nil {
-			if err := r.Device(string(v.GetS())); err != nil {
+			device := string(v.GetS())
+			if err := checkFull(device); err != nil {
+				return err
+			}
+			if err := r.Device(device); err != nil {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// checkFull returns an error unless a device's name has the form that policies know. What a client sends to another form of the name, such as
+// the name of the device's task, would reach the task all the same.
+func checkFull(device string) error {
+	if spec, err := place.Parse(device); err != nil || !spec.IsFull() || spec.String() != device {
+		return status.InvalidArgumentf("A node sends to or receives from '%s', which is no device's full name", device)
 	}
 	return nil
 }
