@@ -277,7 +277,7 @@ func (r *registered) RegisterService(d *grpc.ServiceDesc, _ any) {
 // learned of yet, as after a start.
 func TestTasksThatWereNotHeardOf(t *testing.T) {
 	var served registered
-	wire.RegisterOperator(&served, nil, nil)
+	wire.RegisterOperator(&served, nil, nil, nil)
 	profiler.Register(&served, nil, nil)
 	served.RegisterService(gateway.Desc, nil)
 	for _, method := range served {

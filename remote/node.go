@@ -156,6 +156,7 @@ type Node struct {
 	gossiping  atomic.Pointer[membership.Membership] // gossip, likewise
 
 	traces atomic.Int32 // traces being collected
+	looks  *looks
 
 	stop    sync.Once
 	stopErr error
@@ -192,7 +193,7 @@ func Listen(c Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{config: c, spec: c.Spec, self: self, boot: rand.Uint64() | 1, started: time.Now(), log: c.Log}
+	n := &Node{config: c, spec: c.Spec, self: self, boot: rand.Uint64() | 1, started: time.Now(), log: c.Log, looks: newLooks()}
 	if c.Guard != nil {
 		c.Guard.OnRefusal(n.Refused)
 	}
@@ -309,7 +310,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 				return n.gateway.Reset(ctx, caller, by, nil)
 			}})
 	}
-	wire.RegisterOperator(services, n, n.mayList)
+	wire.RegisterOperator(services, n, n.mayList, n.looks.enter)
 	profiler.Register(services, n, n.mayList)
 	actorservice.Register(services, n.cast, n.mayUseActors)
 	wire.RegisterGuests(services, n.declare.guests)

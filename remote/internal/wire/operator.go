@@ -39,16 +39,20 @@ type OperatorServer interface {
 }
 
 // RegisterOperator adds the service troupe.v1.Operator to a port's services. admit rejects unauthorized callers, and returns the context in
-// which a call is answered.
-func RegisterOperator(services grpc.ServiceRegistrar, server OperatorServer, admit func(context.Context) (context.Context, error)) {
+// which a call is answered. look waits until a call may look at tasks; the caller then calls leave.
+func RegisterOperator(services grpc.ServiceRegistrar, server OperatorServer, admit func(context.Context) (context.Context, error), look func(context.Context) (leave func(), err error)) {
 	services.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "troupe.v1.Operator",
 		HandlerType: (*OperatorServer)(nil),
 		Methods: []grpc.MethodDesc{
-			{MethodName: "Status", Handler: unary(admit, func(ctx context.Context, s OperatorServer, _ *StatusRequest) any { return s.ClusterStatus(ctx) })},
-			{MethodName: "ListActors", Handler: unary(admit, func(ctx context.Context, s OperatorServer, _ *ListActorsRequest) any { return s.TaskActors(ctx) })},
-			{MethodName: "See", Handler: unary(admit, func(ctx context.Context, s OperatorServer, q *view.Query) any { return s.See(ctx, q) })},
-			{MethodName: "Graph", Handler: failing(admit, func(ctx context.Context, s OperatorServer, q *view.GraphQuery) (any, error) { return s.Graph(ctx, q) })},
+			{MethodName: "Status", Handler: looking(admit, look, func(ctx context.Context, s OperatorServer, _ *StatusRequest) (any, error) {
+				return s.ClusterStatus(ctx), nil
+			})},
+			{MethodName: "ListActors", Handler: looking(admit, look, func(ctx context.Context, s OperatorServer, _ *ListActorsRequest) (any, error) {
+				return s.TaskActors(ctx), nil
+			})},
+			{MethodName: "See", Handler: looking(admit, look, func(ctx context.Context, s OperatorServer, q *view.Query) (any, error) { return s.See(ctx, q), nil })},
+			{MethodName: "Graph", Handler: looking(admit, look, func(ctx context.Context, s OperatorServer, q *view.GraphQuery) (any, error) { return s.Graph(ctx, q) })},
 			{MethodName: "Trace", Handler: failing(admit, func(ctx context.Context, s OperatorServer, q *view.TraceQuery) (any, error) { return s.Trace(ctx, q) })},
 			{MethodName: "CancelStep", Handler: failing(nil, func(ctx context.Context, s OperatorServer, q *CancelStepRequest) (any, error) {
 				return s.CancelStep(ctx, q)
@@ -59,9 +63,16 @@ func RegisterOperator(services grpc.ServiceRegistrar, server OperatorServer, adm
 	}, server)
 }
 
-// unary returns the handler of a method that cannot fail.
-func unary[Q any](admit func(context.Context) (context.Context, error), answer func(context.Context, OperatorServer, *Q) any) grpc.MethodHandler {
-	return failing(admit, func(ctx context.Context, s OperatorServer, q *Q) (any, error) { return answer(ctx, s, q), nil })
+// looking returns the handler of a method that looks at tasks.
+func looking[Q any](admit func(context.Context) (context.Context, error), look func(context.Context) (func(), error), answer func(context.Context, OperatorServer, *Q) (any, error)) grpc.MethodHandler {
+	return failing(admit, func(ctx context.Context, s OperatorServer, q *Q) (any, error) {
+		leave, err := look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+		return answer(ctx, s, q)
+	})
 }
 
 // failing returns the handler of a method. admit is nil for a method that authorizes its callers itself.
