@@ -6,6 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/graph/transfer"
 	"github.com/troupe-run/troupe/internal/durable"
 	"github.com/troupe-run/troupe/kernels/files"
 )
@@ -23,12 +24,8 @@ func (v Value) Release() {
 	}
 }
 
-// Tag identifies the loop iteration that an execution belongs to. The zero Tag is outside all loops. Frame is a number derived from the
-// names and iterations of the enclosing frames, so all parts of a step agree on it without communicating.
-type Tag struct {
-	Frame uint64
-	Iter  int64
-}
+// Tag identifies the loop iteration that an execution belongs to.
+type Tag = transfer.Tag
 
 // Context is one execution of a kernel. The executor owns it and reuses it after a Kernel returns or an AsyncKernel has called done.
 type Context struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/graph/transfer"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/durable"
 	"github.com/troupe-run/troupe/internal/processors"
@@ -163,10 +164,7 @@ type Fetches interface {
 }
 
 // Key names a transfer within a step: an edge and the loop iteration that it belongs to.
-type Key struct {
-	Edge string
-	Tag  Tag
-}
+type Key = transfer.Key
 
 // Rendezvous is where a step's parts exchange tensors.
 type Rendezvous interface {

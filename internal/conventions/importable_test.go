@@ -48,6 +48,7 @@ var shared = []string{
 	"graph/lower",
 	"graph/partition",
 	"graph/place",
+	"graph/transfer",
 	"kernels",
 	"kernels/*",
 	"queues",

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/troupe-run/troupe/graph/tensor"
-	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/graph/transfer"
 )
 
 // countSink receives everything into the same memory.
@@ -21,7 +21,7 @@ func (s *countSink) Begin(_ string, _, _ uint64, _ []byte, size int) ([]byte, fu
 	return s.memory[:size], func(error) { s.done <- struct{}{} }, nil
 }
 
-func (s *countSink) Take(_ uint64, _ kernels.Key, t *tensor.Tensor) {
+func (s *countSink) Take(_ uint64, _ transfer.Key, t *tensor.Tensor) {
 	t.Release()
 	s.done <- struct{}{}
 }
@@ -67,7 +67,7 @@ func BenchmarkHand(b *testing.B) {
 	v := random(b, tensor.Uint8, 64<<20)
 	b.ReportAllocs()
 	for b.Loop() {
-		if taken, err := p.Hand(1, kernels.Key{Edge: "edge"}, v.Retain()); !taken || err != nil {
+		if taken, err := p.Hand(1, transfer.Key{Edge: "edge"}, v.Retain()); !taken || err != nil {
 			b.Fatal(taken, err)
 		}
 		<-sink.done

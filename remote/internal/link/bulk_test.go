@@ -12,7 +12,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
-	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/graph/transfer"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
@@ -53,7 +53,7 @@ func (s *testSink) Begin(from string, boot, step uint64, header []byte, size int
 }
 
 // Take releases the tensor: handing over is covered by other tests.
-func (s *testSink) Take(_ uint64, _ kernels.Key, t *tensor.Tensor) { t.Release() }
+func (s *testSink) Take(_ uint64, _ transfer.Key, t *tensor.Tensor) { t.Release() }
 
 func pair(t testing.TB, sink Sink) (a, b *node, p *Peer) {
 	t.Helper()

@@ -6,7 +6,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
-	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/graph/transfer"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
@@ -194,7 +194,7 @@ func releaseAll(tensors []*tensor.Tensor) {
 // handed is a tensor that was pushed to a task of this process.
 type handed struct {
 	step   uint64
-	key    kernels.Key
+	key    transfer.Key
 	tensor *tensor.Tensor
 }
 

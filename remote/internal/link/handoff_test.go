@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
-	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/graph/transfer"
 )
 
 // takeSink keeps what is handed over, once may permits it.
@@ -27,7 +27,7 @@ func newTakeSink() *takeSink {
 	return &takeSink{testSink: newTestSink(), taken: make(chan handed, 4096)}
 }
 
-func (s *takeSink) Take(step uint64, key kernels.Key, t *tensor.Tensor) {
+func (s *takeSink) Take(step uint64, key transfer.Key, t *tensor.Tensor) {
 	if s.may != nil {
 		<-s.may
 	}
@@ -47,7 +47,7 @@ func pooled(t testing.TB, pool *tensor.Pool, n int64) *tensor.Tensor {
 	return v
 }
 
-func hand(t testing.TB, p *Peer, step uint64, key kernels.Key, v *tensor.Tensor) {
+func hand(t testing.TB, p *Peer, step uint64, key transfer.Key, v *tensor.Tensor) {
 	t.Helper()
 	if taken, err := p.Hand(step, key, v); !taken || err != nil {
 		t.Fatalf("the tensor was not handed over: %v", err)
@@ -80,7 +80,7 @@ func TestTasksOfAProcessHandTensorsOver(t *testing.T) {
 	sink := newTakeSink()
 	pool, theirs := tensor.NewPool("sender", 0), tensor.NewPool("receiver", 0)
 	a, b, p := talkers(t, near, with(sink), func(c *Config) { c.Pool = theirs })
-	key := kernels.Key{Edge: "edge", Tag: kernels.Tag{Frame: 7, Iter: 8}}
+	key := transfer.Key{Edge: "edge", Tag: transfer.Tag{Frame: 7, Iter: 8}}
 	big := pooled(t, pool, 64<<20)
 	hand(t, p, 5, key, big.Retain())
 	got := wait(t, sink.taken, "the tensor")
@@ -148,7 +148,7 @@ func TestVariablesAreNotChangedUnderAnotherTask(t *testing.T) {
 		}
 		return nil
 	}
-	hand(t, p, 1, kernels.Key{}, v.Read())
+	hand(t, p, 1, transfer.Key{}, v.Read())
 	got := wait(t, sink.taken, "the tensor")
 	if err := v.Update(nil, pool, add); err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestHandingOverIsAgreedOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, b, p := talkers(t, with(newTakeSink()), func(c *Config) { c.NoLending = c.Self.Index == off })
 			v := random(t, tensor.Uint8, 100<<10)
-			if taken, err := p.Hand(1, kernels.Key{}, v); taken || err != nil {
+			if taken, err := p.Hand(1, transfer.Key{}, v); taken || err != nil {
 				t.Fatal(taken, err)
 			}
 			parcels := make(chan *actorswire.Parcel, 1)
@@ -227,14 +227,14 @@ func TestReceiverThatIsLostKeepsNothing(t *testing.T) {
 	a, b, p := talkers(t, near, with(sink))
 	pool := tensor.NewPool("sender", 0)
 	for i := range uint64(100) {
-		hand(t, p, i, kernels.Key{}, pooled(t, pool, 100<<10))
+		hand(t, p, i, transfer.Key{}, pooled(t, pool, 100<<10))
 	}
 	if !p.Room(maxQueued, func() { t.Error("called although there was room") }) {
 		t.Error("what was handed over takes room")
 	}
 	b.kill()
 	wait(t, p.Done(), "the loss")
-	taken, err := p.Hand(101, kernels.Key{}, pooled(t, pool, 100<<10))
+	taken, err := p.Hand(101, transfer.Key{}, pooled(t, pool, 100<<10))
 	if !taken {
 		t.Error("a peer that is down is asked to be sent to")
 	}
@@ -288,7 +288,7 @@ func TestEndsWhileTensorsAreHandedOver(t *testing.T) {
 						default:
 						}
 						if i == 0 {
-							_, err := p.Hand(1, kernels.Key{}, pooled(t, pool, 80<<10))
+							_, err := p.Hand(1, transfer.Key{}, pooled(t, pool, 80<<10))
 							if err != nil && p.Err() == nil && status.CodeOf(err) != status.Cancelled {
 								t.Error(err)
 							}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
-	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/graph/transfer"
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
@@ -60,7 +60,7 @@ func (s *headerSink) Begin(_ string, _, _ uint64, header []byte, size int) ([]by
 	}, nil
 }
 
-func (*headerSink) Take(_ uint64, _ kernels.Key, t *tensor.Tensor) { t.Release() }
+func (*headerSink) Take(_ uint64, _ transfer.Key, t *tensor.Tensor) { t.Release() }
 
 // checkHeader returns the header of a tensor for a headerSink.
 func checkHeader(data []byte) []byte { return fmt.Appendf(nil, "%08x", checksum(data)) }

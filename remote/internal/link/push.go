@@ -7,7 +7,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
-	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/graph/transfer"
 	"github.com/troupe-run/troupe/remote/compress"
 )
 
@@ -57,7 +57,7 @@ func (p *Peer) PushCompressed(step uint64, header, data []byte, by compress.Algo
 // Hand passes a tensor to a step of the peer's task without copying it, if the task runs in this process.
 // It then takes over the caller's reference. Otherwise it does nothing and returns false. It returns
 // at once. Room, Drop and the counts of bytes do not apply to it. The error is that of a peer that is down.
-func (p *Peer) Hand(step uint64, key kernels.Key, t *tensor.Tensor) (taken bool, err error) {
+func (p *Peer) Hand(step uint64, key transfer.Key, t *tensor.Tensor) (taken bool, err error) {
 	if p.handoff == nil {
 		return false, nil
 	}

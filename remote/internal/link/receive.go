@@ -10,7 +10,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
-	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/graph/transfer"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
@@ -26,7 +26,7 @@ type Sink interface {
 	Begin(from string, boot uint64, step uint64, header []byte, size int) (dst []byte, done func(error), err error)
 	// Take receives a tensor, and ownership of its reference, for a step from a task of this process.
 	// Calls for one peer come one after another.
-	Take(step uint64, key kernels.Key, t *tensor.Tensor)
+	Take(step uint64, key transfer.Key, t *tensor.Tensor)
 }
 
 // receive serves a peer's stream of tensors.

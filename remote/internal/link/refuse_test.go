@@ -18,7 +18,7 @@ import (
 	actorswire "github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
-	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/graph/transfer"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 	"github.com/troupe-run/troupe/remote/spec"
 )
@@ -207,7 +207,7 @@ func (s *checkSink) Begin(_ string, _, step uint64, _ []byte, size int) ([]byte,
 	}, nil
 }
 
-func (s *checkSink) Take(uint64, kernels.Key, *tensor.Tensor) {
+func (s *checkSink) Take(uint64, transfer.Key, *tensor.Tensor) {
 	s.t.Error("a frame became a tensor of this process")
 }
 
