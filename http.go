@@ -18,13 +18,22 @@ type httpOptions struct {
 	pprof   bool
 	queues  int
 	shared  *watched // the endpoint of several servers; nil if the server has its own
+	// listen opens the endpoint. Only WithHTTP sets it, so that the linker leaves the endpoint and its pages out of programs that have none. With
+	// the templates of the pages, it would also keep all exported methods of all types, which templates call by name.
+	listen func(observe.Config) (*observe.Endpoint, error)
 }
 
 // WithHTTP serves metrics, probes and the state of the cluster over HTTP, at host:port. An empty host means the loopback interface, and
 // port 0 a free port. A LocalCluster has one endpoint for all of its tasks. If the server has certificates, tokens or a policy, callers
 // must authenticate and need the right to list; see docs/observability.md.
 func WithHTTP(address string) Option {
-	return option("WithHTTP", func(o *options) { o.http.address = address })
+	return option("WithHTTP", func(o *options) { o.http.address, o.http.listen = address, listenWithPages })
+}
+
+// listenWithPages opens an endpoint that has pages for people, too.
+func listenWithPages(c observe.Config) (*observe.Endpoint, error) {
+	c.UI = ui.Handler(c.Tasks.See, ui.WithGraph(c.Tasks.Graph), ui.WithTrace(c.Tasks.Trace), ui.WithActs(c.Tasks))
+	return observe.Listen(c)
 }
 
 // WithHTTPHosts adds host names that requests to the HTTP endpoint may use. IP addresses, localhost, the machine's name, and the hosts of
@@ -90,8 +99,8 @@ func (o *options) watch(tasks ...spec.Task) (*watched, error) {
 		guard.OnRefusal(w.tasks.Refused)
 	}
 	var err error
-	w.endpoint, err = observe.Listen(observe.Config{Address: o.http.address, Tasks: w.tasks, Hosts: hosts, Pprof: o.http.pprof, Queues: o.http.queues,
-		Credentials: o.credentials, Guard: guard, UI: ui.Handler(w.tasks.See, ui.WithGraph(w.tasks.Graph), ui.WithTrace(w.tasks.Trace), ui.WithActs(w.tasks)), Log: o.log})
+	w.endpoint, err = o.http.listen(observe.Config{Address: o.http.address, Tasks: w.tasks, Hosts: hosts, Pprof: o.http.pprof, Queues: o.http.queues,
+		Credentials: o.credentials, Guard: guard, Log: o.log})
 	return w, err
 }
 
