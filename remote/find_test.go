@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -22,6 +21,7 @@ import (
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/internal/gateway"
+	"github.com/troupe-run/troupe/remote/internal/http2"
 	"github.com/troupe-run/troupe/remote/internal/port"
 	"github.com/troupe-run/troupe/remote/internal/profiler"
 	pb "github.com/troupe-run/troupe/remote/internal/profiler/profilerpb"
@@ -267,10 +267,11 @@ const (
 // registered collects the full names of methods.
 type registered []string
 
-func (r *registered) RegisterService(d *grpc.ServiceDesc, _ any) {
-	for _, m := range d.Methods {
-		*r = append(*r, "/"+d.ServiceName+"/"+m.MethodName)
+func (r *registered) Register(s http2.Service) {
+	for name := range s.Methods {
+		*r = append(*r, "/"+s.Name+"/"+name)
 	}
+	slices.Sort(*r)
 }
 
 // TestTasksThatWereNotHeardOf checks that what is asked of all tasks of a cluster is also asked of those that the asked task has not
@@ -279,7 +280,7 @@ func TestTasksThatWereNotHeardOf(t *testing.T) {
 	var served registered
 	wire.RegisterOperator(&served, nil, nil, nil)
 	profiler.Register(&served, nil, nil)
-	served.RegisterService(gateway.Desc, nil)
+	served.Register((*gateway.Gateway)(nil).Service())
 	for _, method := range served {
 		how, known := asked[method]
 		if !known {

@@ -301,7 +301,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	n.gateway = gateway.New(n.task, n.declare, c.Guard)
 	services := n.port.Services()
 	services.Admit(n.admitCall)
-	services.RegisterService(gateway.Desc, n.gateway)
+	services.Register(n.gateway.Service())
 	services.Inline(gateway.Inline...)
 	if c.lent == nil { // eager contexts declare clusters, which is for servers themselves
 		workerservice.Register(services, workerservice.Config{Task: n.task, Guard: c.Guard, Log: c.Log})

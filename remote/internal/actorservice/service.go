@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -29,7 +28,7 @@ type Service struct {
 
 // Services are those of a port.
 type Services interface {
-	grpc.ServiceRegistrar
+	http2.Registrar
 	// HandleServerStream serves a method whose calls are answered with any number of messages.
 	HandleServerStream(method string, serve func(ctx context.Context, read, send func(any) error) error)
 }
@@ -37,18 +36,13 @@ type Services interface {
 // Register adds the service to a port's services. admit rejects callers that may not use the program's actors.
 func Register(services Services, c *cast.Cast, admit func(context.Context) error) {
 	s := &Service{cast: c, admit: admit, calls: calls{of: map[string]*load{}}}
-	services.RegisterService(&grpc.ServiceDesc{
-		ServiceName: pb.Service,
-		HandlerType: (*any)(nil),
-		Methods: []grpc.MethodDesc{
-			{MethodName: "Ask", Handler: method(s, s.ask)},
-			{MethodName: "Send", Handler: method(s, s.send)},
-			{MethodName: "Spawn", Handler: method(s, s.spawn)},
-			{MethodName: "End", Handler: method(s, s.end)},
-			{MethodName: "Publish", Handler: method(s, s.publish)},
-		},
-		Metadata: "remote/internal/actorservice/actorspb/actors.proto",
-	}, s)
+	services.Register(http2.Service{Name: pb.Service, Methods: map[string]http2.Handler{
+		"Ask":     method(s, s.ask),
+		"Send":    method(s, s.send),
+		"Spawn":   method(s, s.spawn),
+		"End":     method(s, s.end),
+		"Publish": method(s, s.publish),
+	}})
 	services.HandleServerStream(pb.Watch, func(ctx context.Context, read, send func(any) error) error {
 		var q pb.WatchRequest
 		return s.serve(ctx, read, &q, func() error { return s.watch(ctx, &q, send) })
@@ -59,8 +53,8 @@ func Register(services Services, c *cast.Cast, admit func(context.Context) error
 func method[Q, A any, P interface {
 	*Q
 	proto.Message
-}](s *Service, answer func(context.Context, P) (*A, error)) grpc.MethodHandler {
-	return func(_ any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+}](s *Service, answer func(context.Context, P) (*A, error)) http2.Handler {
+	return func(ctx context.Context, read func(any) error) (any, error) {
 		q, a := P(new(Q)), (*A)(nil)
 		ctx = cast.ForClient(ctx, turnsOf(ctx))
 		err := s.serve(ctx, read, q, func() (err error) {

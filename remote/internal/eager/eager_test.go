@@ -152,16 +152,15 @@ type nothing struct{}
 func (nothing) Helper() {}
 
 func call[A any](ctx context.Context, s *service, method string, q proto.Message) (*A, error) {
-	for _, m := range s.desc().Methods {
-		if m.MethodName == method {
-			a, err := m.Handler(s, ctx, reading(nothing{}, q), nil)
-			if err != nil {
-				return nil, err
-			}
-			return a.(*A), nil
-		}
+	answer := s.methods().Methods[method]
+	if answer == nil {
+		return nil, fmt.Errorf("no method %s", method)
 	}
-	return nil, fmt.Errorf("no method %s", method)
+	a, err := answer(ctx, reading(nothing{}, q))
+	if err != nil {
+		return nil, err
+	}
+	return a.(*A), nil
 }
 
 func operation(name string) *corepb.QueueItem {

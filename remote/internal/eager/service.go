@@ -7,12 +7,12 @@ import (
 	"log/slog"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/internal/gateway"
+	"github.com/troupe-run/troupe/remote/internal/http2"
 )
 
 // Name is the service's name on the wire.
@@ -31,7 +31,7 @@ type Config struct {
 
 // Services are those of a port.
 type Services interface {
-	grpc.ServiceRegistrar
+	http2.Registrar
 	// HandleBidi serves a method whose calls have any number of requests and answers. receive returns io.EOF after the client's last request.
 	HandleBidi(method string, serve func(ctx context.Context, receive, send func(any) error) error)
 }
@@ -49,7 +49,7 @@ const StreamingEnqueue = "/" + Name + "/StreamingEnqueue"
 // Register adds the service to those of a port.
 func Register(services Services, c Config) {
 	s := newService(c)
-	services.RegisterService(s.desc(), s)
+	services.Register(s.methods())
 	services.HandleBidi(StreamingEnqueue, s.stream)
 }
 
@@ -57,21 +57,16 @@ func newService(c Config) *service {
 	return &service{Config: c, requests: requests{limit: c.RequestMemory, of: map[string]int64{}}, running: running{of: map[uint64]map[chan struct{}]struct{}{}}}
 }
 
-func (s *service) desc() *grpc.ServiceDesc {
-	return &grpc.ServiceDesc{
-		ServiceName: Name,
-		HandlerType: (*any)(nil),
-		Methods: []grpc.MethodDesc{
-			unary(s, "CreateContext", s.createContext),
-			unary(s, "UpdateContext", s.updateContext),
-			unary(s, "Enqueue", s.enqueue),
-			unary(s, "WaitQueueDone", s.waitQueueDone),
-			unary(s, "RunComponentFunction", s.runComponent),
-			unary(s, "KeepAlive", s.keepAlive),
-			unary(s, "CloseContext", s.closeContext),
-		},
-		Metadata: "tensorflow/core/protobuf/eager_service.proto",
-	}
+func (s *service) methods() http2.Service {
+	all := http2.Service{Name: Name, Methods: map[string]http2.Handler{}}
+	unary(s, all, "CreateContext", s.createContext)
+	unary(s, all, "UpdateContext", s.updateContext)
+	unary(s, all, "Enqueue", s.enqueue)
+	unary(s, all, "WaitQueueDone", s.waitQueueDone)
+	unary(s, all, "RunComponentFunction", s.runComponent)
+	unary(s, all, "KeepAlive", s.keepAlive)
+	unary(s, all, "CloseContext", s.closeContext)
+	return all
 }
 
 // inContext is a request about an eager context, which is every one.
@@ -80,11 +75,12 @@ type inContext interface {
 	GetContextId() uint64
 }
 
+// unary adds a method.
 func unary[Q, A any, P interface {
 	*Q
 	inContext
-}](s *service, name string, answer func(context.Context, *gateway.Caller, P) (*A, error)) grpc.MethodDesc {
-	return grpc.MethodDesc{MethodName: name, Handler: func(_ any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+}](s *service, to http2.Service, name string, answer func(context.Context, *gateway.Caller, P) (*A, error)) {
+	to.Methods[name] = func(ctx context.Context, read func(any) error) (any, error) {
 		q, a := P(new(Q)), (*A)(nil)
 		err := s.serve(ctx, name, read, q, func(caller *gateway.Caller) (err error) {
 			a, err = answer(ctx, caller, q)
@@ -94,7 +90,7 @@ func unary[Q, A any, P interface {
 			return nil, err
 		}
 		return a, nil
-	}}
+	}
 }
 
 // serve reads a request and has it answered. The error is one of gRPC, or io.EOF if there is no request.

@@ -13,9 +13,9 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/remote/access"
+	"github.com/troupe-run/troupe/remote/internal/http2"
 	"github.com/troupe-run/troupe/remote/internal/port"
 	"github.com/troupe-run/troupe/remote/internal/wire"
-	"google.golang.org/grpc"
 )
 
 // Declared starts clusters that clients declare with their sessions (ConfigProto.cluster_def).
@@ -60,43 +60,39 @@ func connectionOf(ctx context.Context) actors.Connection {
 	return actors.Connection(port.ConnectionOf(ctx))
 }
 
-// unary describes a method whose request is a protobuf message.
-func unary[Q, A any](name string, call func(*Gateway, context.Context, *Q) (*A, error)) grpc.MethodDesc {
-	return method(name, func(*Gateway) *Q { return new(Q) }, call)
+// unary answers a method whose request is a protobuf message.
+func unary[Q, A any](call func(context.Context, *Q) (*A, error)) http2.Handler {
+	return method(func() *Q { return new(Q) }, call)
 }
 
-func method[Q, A any](name string, request func(*Gateway) *Q, call func(*Gateway, context.Context, *Q) (*A, error)) grpc.MethodDesc {
-	return grpc.MethodDesc{MethodName: name, Handler: func(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-		g := srv.(*Gateway)
-		q := request(g)
-		if err := decode(q); err != nil {
+func method[Q, A any](request func() *Q, call func(context.Context, *Q) (*A, error)) http2.Handler {
+	return func(ctx context.Context, read func(any) error) (any, error) {
+		q := request()
+		if err := read(q); err != nil {
 			return nil, err
 		}
-		a, err := call(g, ctx, q)
+		a, err := call(ctx, q)
 		if err != nil {
 			return nil, wire.ToGRPC(err)
 		}
 		return a, nil
-	}}
+	}
 }
 
-// Desc describes the service, under its name on the wire, which lacks the package that TensorFlow's master_service.proto declares.
-var Desc = &grpc.ServiceDesc{
-	ServiceName: "tensorflow.MasterService",
-	HandlerType: (*any)(nil),
-	Methods: []grpc.MethodDesc{
-		unary("CreateSession", (*Gateway).createSession),
-		unary("ExtendSession", (*Gateway).extendSession),
-		unary("PartialRunSetup", (*Gateway).partialRunSetup),
-		method("RunStep", (*Gateway).takeStep, (*Gateway).runStep),
-		unary("CloseSession", (*Gateway).closeSession),
-		unary("ListDevices", (*Gateway).listDevices),
-		unary("Reset", (*Gateway).reset),
-		unary("MakeCallable", (*Gateway).makeCallable),
-		method("RunCallable", func(g *Gateway) *runCallableRequest { return &runCallableRequest{gateway: g} }, (*Gateway).runCallable),
-		unary("ReleaseCallable", (*Gateway).releaseCallable),
-	},
-	Metadata: "tensorflow/core/protobuf/master_service.proto",
+// Service returns the service, under its name on the wire, which lacks the package that TensorFlow's master_service.proto declares.
+func (g *Gateway) Service() http2.Service {
+	return http2.Service{Name: "tensorflow.MasterService", Methods: map[string]http2.Handler{
+		"CreateSession":   unary(g.createSession),
+		"ExtendSession":   unary(g.extendSession),
+		"PartialRunSetup": unary(g.partialRunSetup),
+		"RunStep":         method(g.takeStep, g.runStep),
+		"CloseSession":    unary(g.closeSession),
+		"ListDevices":     unary(g.listDevices),
+		"Reset":           unary(g.reset),
+		"MakeCallable":    unary(g.makeCallable),
+		"RunCallable":     method(func() *runCallableRequest { return &runCallableRequest{gateway: g} }, g.runCallable),
+		"ReleaseCallable": unary(g.releaseCallable),
+	}}
 }
 
 func (g *Gateway) createSession(ctx context.Context, q *corepb.CreateSessionRequest) (*corepb.CreateSessionResponse, error) {

@@ -47,8 +47,7 @@ const (
 
 // Method serves the calls of a method. Exactly one of Unary, ServerStream, Bidi and Stream is set.
 type Method struct {
-	// Unary answers a call. It calls read once, with the request to fill.
-	Unary func(ctx context.Context, read func(any) error) (any, error)
+	Unary Handler
 	// Inline runs Unary on the goroutine that reads the client's connection: Unary must call
 	// Detach before it blocks or computes for long. Other methods are detached once the request
 	// is read.
@@ -66,6 +65,20 @@ type Method struct {
 	// Stream serves a stream on a dedicated connection; both end when it returns. Its error is sent
 	// to the caller.
 	Stream func(ctx context.Context, s *Stream) error
+}
+
+// Handler answers a call of a unary method. It calls read once, with the request to fill.
+type Handler func(ctx context.Context, read func(any) error) (any, error)
+
+// Service is the unary methods of a service, by their names.
+type Service struct {
+	Name    string
+	Methods map[string]Handler
+}
+
+// Registrar is where services are added.
+type Registrar interface {
+	Register(Service)
 }
 
 // Codec decodes requests and encodes answers.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/troupe-run/troupe/remote/internal/http2"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 	"github.com/troupe-run/troupe/remote/spec"
 )
@@ -21,26 +21,25 @@ const (
 // vouchTimeout bounds a query of a third task's address on behalf of a caller.
 const vouchTimeout = 700 * time.Millisecond
 
-var service = grpc.ServiceDesc{ServiceName: serviceName, HandlerType: (*any)(nil), Metadata: "remote/internal/wire/link.proto",
-	Methods: []grpc.MethodDesc{
-		{MethodName: "Greet", Handler: unary((*Links).greeted)},
-		{MethodName: "Vouch", Handler: unary((*Links).vouch)},
-		{MethodName: "Confirm", Handler: unary((*Links).confirm)},
-	}}
-
-func unary[Req any](f func(*Links, context.Context, *Req) (*wire.Identity, error)) grpc.MethodHandler {
-	return func(srv any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+func unary[Req any](f func(context.Context, *Req) (*wire.Identity, error)) http2.Handler {
+	return func(ctx context.Context, read func(any) error) (any, error) {
 		m := new(Req)
 		if err := read(m); err != nil {
 			return nil, err
 		}
-		id, err := f(srv.(*Links), ctx, m)
+		id, err := f(ctx, m)
 		return id, wire.ToGRPC(err)
 	}
 }
 
 // Register registers the service that identifies this task. For the links, see Handle.
-func (l *Links) Register(r grpc.ServiceRegistrar) { r.RegisterService(&service, l) }
+func (l *Links) Register(r http2.Registrar) {
+	r.Register(http2.Service{Name: serviceName, Methods: map[string]http2.Handler{
+		"Greet":   unary(l.greeted),
+		"Vouch":   unary(l.vouch),
+		"Confirm": unary(l.confirm),
+	}})
+}
 
 // greeting returns this task's greeting to another one. If boot is not 0, it is meant for that process only.
 func (l *Links) greeting(to spec.Task, boot uint64) *wire.Greeting {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/troupe-run/troupe/remote/internal/http2/http2test"
 	"github.com/troupe-run/troupe/remote/internal/port"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
@@ -107,7 +108,7 @@ type testServer struct {
 
 func serveTest(lis net.Listener, l *Links) *testServer {
 	s := &testServer{lis: lis, calls: make(chan net.Conn), gone: make(chan struct{}), grpc: grpc.NewServer(grpc.ForceServerCodecV2(port.Codec{}))}
-	l.Register(s.grpc)
+	l.Register(http2test.Server{Server: s.grpc})
 	streams := map[string]func(context.Context, Stream) error{}
 	l.Handle(func(method string, serve func(context.Context, Stream) error) { streams[method] = serve })
 	s.work.Go(func() { _ = s.grpc.Serve(callsListener{s}) }) // ends with stop

@@ -12,6 +12,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/internal/http2/http2test"
 )
 
 const checkMethod = "/grpc.health.v1.Health/Check"
@@ -30,7 +31,7 @@ func TestCall(t *testing.T) {
 	config := testTLS(t)
 	plain, encrypted := listenTest(t, Config{}), listenTest(t, Config{Credentials: config})
 	for _, p := range []*Port{plain, encrypted} {
-		p.Services().RegisterService(&healthpb.Health_ServiceDesc, health.NewServer())
+		p.Services().Register(http2test.Describe(&healthpb.Health_ServiceDesc, health.NewServer()))
 		p.Services().Open()
 	}
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
@@ -74,7 +75,7 @@ func TestCall(t *testing.T) {
 // call that reads what the start of the remoting writes.
 func TestCallWhilePortsStart(t *testing.T) {
 	p := listenTest(t, Config{})
-	p.Services().RegisterService(&healthpb.Health_ServiceDesc, health.NewServer())
+	p.Services().Register(http2test.Describe(&healthpb.Health_ServiceDesc, health.NewServer()))
 	p.Services().Open()
 	var all sync.WaitGroup
 	for range 2 {

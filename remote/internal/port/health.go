@@ -9,8 +9,14 @@ import (
 
 	"github.com/troupe-run/troupe/remote/internal/http2"
 	"google.golang.org/grpc/codes"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+)
+
+// The methods of grpc.health.v1.
+const (
+	healthCheck = "/grpc.health.v1.Health/Check"
+	healthList  = "/grpc.health.v1.Health/List"
+	healthWatch = "/grpc.health.v1.Health/Watch"
 )
 
 // maxWatchers bounds the concurrent calls of Watch of a port: each takes a goroutine.
@@ -30,26 +36,26 @@ type healthService struct {
 
 func newHealth(s *Services) *healthService {
 	h := &healthService{services: s, changed: make(chan struct{})}
-	s.addMethod(healthpb.Health_Check_FullMethodName, h.unary(healthpb.Health_Check_FullMethodName, func(q *healthpb.HealthCheckRequest) (any, error) {
-		st, _, _ := h.look(q.Service)
-		if st == healthpb.HealthCheckResponse_SERVICE_UNKNOWN {
-			return nil, status.Errorf(codes.NotFound, "unknown service %.200s", q.Service)
+	s.addMethod(healthCheck, h.unary(healthCheck, func(q *healthRequest) (any, error) {
+		st, _, _ := h.look(q.service)
+		if st == healthUnknownService {
+			return nil, status.Errorf(codes.NotFound, "unknown service %.200s", q.service)
 		}
-		return &healthpb.HealthCheckResponse{Status: st}, nil
+		return healthResponse(st), nil
 	}))
-	s.addMethod(healthpb.Health_List_FullMethodName, h.unary(healthpb.Health_List_FullMethodName, func(*healthpb.HealthCheckRequest) (any, error) { return h.list(), nil }))
-	s.addMethod(healthpb.Health_Watch_FullMethodName, &http2.Method{ServerStream: func(ctx context.Context, read func(any) error, send func(any) error) (err error) {
-		defer s.recover(healthpb.Health_Watch_FullMethodName, &err)
+	s.addMethod(healthList, h.unary(healthList, func(*healthRequest) (any, error) { return h.list(), nil }))
+	s.addMethod(healthWatch, &http2.Method{ServerStream: func(ctx context.Context, read func(any) error, send func(any) error) (err error) {
+		defer s.recover(healthWatch, &err)
 		return h.watch(ctx, read, send)
 	}})
 	return h
 }
 
 // unary returns a method that answers at once. The request of List, which has no fields, decodes as one of Check without a name.
-func (h *healthService) unary(path string, answer func(*healthpb.HealthCheckRequest) (any, error)) *http2.Method {
+func (h *healthService) unary(path string, answer func(*healthRequest) (any, error)) *http2.Method {
 	return &http2.Method{Inline: true, Unary: func(_ context.Context, read func(any) error) (_ any, err error) {
 		defer h.services.recover(path, &err)
-		q := &healthpb.HealthCheckRequest{}
+		q := &healthRequest{}
 		if err := read(q); err != nil {
 			return nil, err
 		}
@@ -58,31 +64,27 @@ func (h *healthService) unary(path string, answer func(*healthpb.HealthCheckRequ
 }
 
 // look returns a service's status, a channel that is closed when that may have changed, and whether the port is being stopped.
-func (h *healthService) look(service string) (healthpb.HealthCheckResponse_ServingStatus, <-chan struct{}, bool) {
+func (h *healthService) look(service string) (healthStatus, <-chan struct{}, bool) {
 	known := service == "" || slices.Contains(h.services.names(), service)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case !known:
-		return healthpb.HealthCheckResponse_SERVICE_UNKNOWN, h.changed, h.stopped
+		return healthUnknownService, h.changed, h.stopped
 	case h.serving:
-		return healthpb.HealthCheckResponse_SERVING, h.changed, h.stopped
+		return healthServing, h.changed, h.stopped
 	}
-	return healthpb.HealthCheckResponse_NOT_SERVING, h.changed, h.stopped
+	return healthNotServing, h.changed, h.stopped
 }
 
-func (h *healthService) list() *healthpb.HealthListResponse {
+func (h *healthService) list() healthListResponse {
 	st, _, _ := h.look("")
-	all := map[string]*healthpb.HealthCheckResponse{"": {Status: st}}
-	for _, name := range h.services.names() {
-		all[name] = &healthpb.HealthCheckResponse{Status: st}
-	}
-	return &healthpb.HealthListResponse{Statuses: all}
+	return healthListResponse{append([]string{""}, h.services.names()...), st}
 }
 
 // watch sends a service's status whenever it changes, until the client cancels the call or the port is stopped.
 func (h *healthService) watch(ctx context.Context, read func(any) error, send func(any) error) error {
-	q := &healthpb.HealthCheckRequest{}
+	q := &healthRequest{}
 	if err := read(q); err != nil {
 		return err
 	}
@@ -90,11 +92,11 @@ func (h *healthService) watch(ctx context.Context, read func(any) error, send fu
 		return status.Errorf(codes.ResourceExhausted, "%d calls watch the health of this server already", maxWatchers)
 	}
 	defer h.leave()
-	told := healthpb.HealthCheckResponse_UNKNOWN // no service has it, so the first status is sent
+	told := healthUnknown // no service has it, so the first status is sent
 	for {
-		st, changed, stopped := h.look(q.Service)
+		st, changed, stopped := h.look(q.service)
 		if st != told {
-			if err := send(&healthpb.HealthCheckResponse{Status: st}); err != nil {
+			if err := send(healthResponse(st)); err != nil {
 				return err
 			}
 			told = st

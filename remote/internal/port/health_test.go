@@ -88,7 +88,7 @@ func TestHealth(t *testing.T) {
 	all, ofOne := watchHealth(t, ctx, c, ""), watchHealth(t, ctx, c, "test.Panicky")
 	all(outOfService)
 	ofOne(unheardOf)
-	p.Services().RegisterService(panicky, nil)
+	p.Services().Register(panicky)
 	p.Services().Open()
 	p.Services().Serving(true)
 	all(inService)
@@ -234,7 +234,7 @@ func TestHTTP1(t *testing.T) {
 
 func TestNamesOfServices(t *testing.T) {
 	s := newServices(silent, nil)
-	s.RegisterService(panicky, nil)
+	s.Register(panicky)
 	if names := s.names(); !slices.Equal(names, []string{"grpc.health.v1.Health", "test.Panicky"}) {
 		t.Error(names)
 	}

@@ -34,6 +34,7 @@ import (
 
 	troupe "github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/internal/http2"
+	"github.com/troupe-run/troupe/remote/internal/http2/http2test"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -85,11 +86,7 @@ func deadline(t *testing.T) context.Context {
 }
 
 // panicky is a service that panics.
-var panicky = &grpc.ServiceDesc{ServiceName: "test.Panicky", HandlerType: (*any)(nil),
-	Methods: []grpc.MethodDesc{{MethodName: "Unary", Handler: func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
-		panic("unary")
-	}}},
-}
+var panicky = http2.Service{Name: "test.Panicky", Methods: map[string]http2.Handler{"Unary": func(context.Context, func(any) error) (any, error) { panic("unary") }}}
 
 // hello is a stream that sends a message, and then waits for its end.
 func hello(ctx context.Context, s *http2.Stream) error {
@@ -116,7 +113,7 @@ func openHello(t *testing.T, from, to *Port) *http2.Stream {
 
 func TestServicesAndStreamsShareThePort(t *testing.T) {
 	a, b := listenTest(t, Config{}), listenTest(t, Config{})
-	b.Services().RegisterService(&healthpb.Health_ServiceDesc, health.NewServer())
+	b.Services().Register(http2test.Describe(&healthpb.Health_ServiceDesc, health.NewServer()))
 	b.Services().HandleStream("/test.Stream/Hello", hello)
 	b.Services().Open()
 	client := healthpb.NewHealthClient(dialTest(t, a, b.Addr()))
@@ -151,7 +148,7 @@ func (e elsewhere) Stop(*actor.PID)                     {}
 
 func TestPanicsAreErrors(t *testing.T) {
 	a, b := listenTest(t, Config{}), listenTest(t, Config{})
-	b.Services().RegisterService(panicky, nil)
+	b.Services().Register(panicky)
 	b.Services().HandleStream("/test.Panicky/Stream", func(context.Context, *http2.Stream) error { panic("stream") })
 	b.Services().Open()
 	c := dialTest(t, a, b.Addr())
@@ -171,8 +168,8 @@ func TestPanicsAreErrors(t *testing.T) {
 // A panic fails only its call, wherever it happens: the client's connection continues.
 func TestPanicsOfInlineCalls(t *testing.T) {
 	a, b := listenTest(t, Config{}), listenTest(t, Config{})
-	b.Services().RegisterService(&grpc.ServiceDesc{ServiceName: "test.Inline", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Call",
-		Handler: func(_ any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	b.Services().Register(http2.Service{Name: "test.Inline", Methods: map[string]http2.Handler{
+		"Call": func(ctx context.Context, read func(any) error) (any, error) {
 			m := &raw{}
 			if err := read(m); err != nil {
 				return nil, err
@@ -185,7 +182,7 @@ func TestPanicsOfInlineCalls(t *testing.T) {
 				panic("detached")
 			}
 			return m, nil
-		}}}}, nil)
+		}}})
 	const path = "/test.Inline/Call"
 	b.Services().Inline(path)
 	b.Services().Open()
@@ -209,7 +206,7 @@ func TestEarlyCallsWaitForTheStart(t *testing.T) {
 		_, err := client.Check(deadline(t), &healthpb.HealthCheckRequest{})
 		got <- err
 	}()
-	b.Services().RegisterService(&healthpb.Health_ServiceDesc, health.NewServer())
+	b.Services().Register(http2test.Describe(&healthpb.Health_ServiceDesc, health.NewServer()))
 	b.Services().Open()
 	if err := <-got; err != nil {
 		t.Error(err)
@@ -260,7 +257,7 @@ func TestBidis(t *testing.T) {
 	config := testTLS(t)
 	for _, p := range []*Port{listenTest(t, Config{}), listenTest(t, Config{Credentials: config})} {
 		const path = "/t/echo"
-		p.Services().RegisterService(&healthpb.Health_ServiceDesc, health.NewServer())
+		p.Services().Register(http2test.Describe(&healthpb.Health_ServiceDesc, health.NewServer()))
 		p.Services().HandleBidi(path, func(_ context.Context, recv, send func(any) error) error {
 			for {
 				var m healthpb.HealthCheckRequest
@@ -386,7 +383,7 @@ func TestTLS(t *testing.T) {
 	config := testTLS(t)
 	a, b := listenTest(t, Config{Credentials: config}), listenTest(t, Config{Credentials: config})
 	testGossip(t, a, b)
-	b.Services().RegisterService(&healthpb.Health_ServiceDesc, health.NewServer())
+	b.Services().Register(http2test.Describe(&healthpb.Health_ServiceDesc, health.NewServer()))
 	b.Services().HandleStream("/test.Stream/Hello", hello)
 	b.Services().Open()
 	if _, err := healthpb.NewHealthClient(dialTest(t, a, b.Addr())).Check(deadline(t), &healthpb.HealthCheckRequest{}); err != nil {
@@ -445,16 +442,16 @@ func TestStopWaitsForCallsAndEndsStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	entered, answer := make(chan struct{}), make(chan struct{})
-	b.Services().RegisterService(&grpc.ServiceDesc{ServiceName: "test.Slow", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Call",
-		Handler: func(_ any, _ context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	b.Services().Register(http2.Service{Name: "test.Slow", Methods: map[string]http2.Handler{
+		"Call": func(_ context.Context, read func(any) error) (any, error) {
 			if err := read(&wrapperspb.StringValue{}); err != nil {
 				return nil, err
 			}
 			close(entered)
 			<-answer
 			return wrapperspb.String("late"), nil
-		}}}}, nil)
-	b.Services().RegisterService(&healthpb.Health_ServiceDesc, health.NewServer())
+		}}})
+	b.Services().Register(http2test.Describe(&healthpb.Health_ServiceDesc, health.NewServer()))
 	b.Services().Open()
 	c := dialTest(t, a, b.Addr())
 	b.Services().HandleStream("/test.Stream/Hello", hello)
@@ -528,11 +525,11 @@ func (r *raw) UnmarshalWire(data mem.BufferSlice, _ func() error) error {
 
 func TestMessagesWithWireCodeOfTheirOwn(t *testing.T) {
 	a, b := listenTest(t, Config{}), listenTest(t, Config{})
-	b.Services().RegisterService(&grpc.ServiceDesc{ServiceName: "test.Raw", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Call",
-		Handler: func(_ any, _ context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	b.Services().Register(http2.Service{Name: "test.Raw", Methods: map[string]http2.Handler{
+		"Call": func(_ context.Context, read func(any) error) (any, error) {
 			m := &raw{}
 			return m, read(m)
-		}}}}, nil)
+		}}})
 	b.Services().Open()
 	reply := &raw{}
 	if err := dialTest(t, a, b.Addr()).Invoke(deadline(t), "/test.Raw/Call", &raw{[]byte("x")}, reply); err != nil || string(reply.data) != "raw:raw:x" {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/remote/internal/http2"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -19,8 +18,7 @@ import (
 const openTimeout = 10 * time.Second
 
 // Services are the gRPC services of a port. Services may be added
-// at any time, but calls wait until Open. grpc.health.v1 answers from the start. Services implements
-// grpc.ServiceRegistrar.
+// at any time, but calls wait until Open. grpc.health.v1 answers from the start.
 type Services struct {
 	log     *slog.Logger
 	mu      sync.RWMutex
@@ -120,17 +118,19 @@ func (s *Services) Shapes() map[string]Shape {
 	return all
 }
 
-// RegisterService adds a service's unary methods; a second service of the same name replaces the
+var _ http2.Registrar = (*Services)(nil)
+
+// Register adds a service's unary methods; a second service of the same name replaces the
 // first. Streams are served with HandleStream, HandleServerStream and HandleBidi.
-func (s *Services) RegisterService(desc *grpc.ServiceDesc, impl any) { s.register(desc, impl, false) }
+func (s *Services) Register(service http2.Service) { s.register(service, false) }
 
 // Early returns a registrar for services that answer before Open, such as those by which other processes
 // find the starting server.
-func (s *Services) Early() grpc.ServiceRegistrar { return early{s} }
+func (s *Services) Early() http2.Registrar { return early{s} }
 
 type early struct{ *Services }
 
-func (e early) RegisterService(desc *grpc.ServiceDesc, impl any) { e.register(desc, impl, true) }
+func (e early) Register(service http2.Service) { e.register(service, true) }
 
 // Admit has each call judged before its request is decoded, other than those of early services and HandleStream. It must be called before Open.
 func (s *Services) Admit(admit func(ctx context.Context, method string) error) { s.admit = admit }
@@ -206,10 +206,9 @@ func (s *Services) Inline(paths ...string) {
 	}
 }
 
-func (s *Services) register(desc *grpc.ServiceDesc, impl any, early bool) {
-	for i := range desc.Methods {
-		m := &desc.Methods[i]
-		path := "/" + desc.ServiceName + "/" + m.MethodName
+func (s *Services) register(service http2.Service, early bool) {
+	for name, answer := range service.Methods {
+		path := "/" + service.Name + "/" + name
 		s.addMethod(path, &http2.Method{Unary: func(ctx context.Context, read func(any) error) (reply any, err error) {
 			defer s.recover(path, &err)
 			if !early {
@@ -217,7 +216,7 @@ func (s *Services) register(desc *grpc.ServiceDesc, impl any, early bool) {
 					return nil, err
 				}
 			}
-			return m.Handler(impl, ctx, read, nil)
+			return answer(ctx, read)
 		}})
 	}
 }

@@ -9,9 +9,9 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/view"
+	"github.com/troupe-run/troupe/remote/internal/http2"
 	pb "github.com/troupe-run/troupe/remote/internal/profiler/profilerpb"
 	"github.com/troupe-run/troupe/remote/internal/wire"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -40,25 +40,20 @@ type session struct {
 
 // Register adds the service to a port's services. admit rejects callers that may not use it, and returns the context in which their calls
 // are answered.
-func Register(services grpc.ServiceRegistrar, tracer Tracer, admit func(context.Context) (context.Context, error)) {
+func Register(services http2.Registrar, tracer Tracer, admit func(context.Context) (context.Context, error)) {
 	s := &Service{tracer: tracer, admit: admit, sessions: map[*session]bool{}}
-	services.RegisterService(&grpc.ServiceDesc{
-		ServiceName: "tensorflow.ProfilerService",
-		HandlerType: (*any)(nil),
-		Methods: []grpc.MethodDesc{
-			{MethodName: "Profile", Handler: method(s, s.profile)},
-			{MethodName: "Terminate", Handler: method(s, s.terminate)},
-			{MethodName: "Monitor", Handler: method(s, s.monitor)},
-		},
-		Metadata: "remote/internal/profiler/profilerpb/profiler.proto",
-	}, s)
+	services.Register(http2.Service{Name: "tensorflow.ProfilerService", Methods: map[string]http2.Handler{
+		"Profile":   method(s, s.profile),
+		"Terminate": method(s, s.terminate),
+		"Monitor":   method(s, s.monitor),
+	}})
 }
 
 // method returns the handler of a method.
-func method[Q, A any](s *Service, answer func(context.Context, *Q) (*A, error)) grpc.MethodHandler {
-	return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+func method[Q, A any](s *Service, answer func(context.Context, *Q) (*A, error)) http2.Handler {
+	return func(ctx context.Context, read func(any) error) (any, error) {
 		request := new(Q)
-		if err := decode(request); err != nil {
+		if err := read(request); err != nil {
 			return nil, err
 		}
 		ctx, err := s.admit(ctx)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/view"
+	"github.com/troupe-run/troupe/remote/internal/http2/http2test"
 	pb "github.com/troupe-run/troupe/remote/internal/profiler/profilerpb"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
@@ -56,7 +57,7 @@ func serve(t *testing.T, r *tracer, admit func(context.Context) error) func(ctx 
 		t.Fatal(err)
 	}
 	server := grpc.NewServer()
-	Register(server, r, func(ctx context.Context) (context.Context, error) { return ctx, admit(ctx) })
+	Register(http2test.Server{Server: server}, r, func(ctx context.Context) (context.Context, error) { return ctx, admit(ctx) })
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	client, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -3,7 +3,7 @@ package wire
 import (
 	"context"
 
-	"google.golang.org/grpc"
+	"github.com/troupe-run/troupe/remote/internal/http2"
 )
 
 // The methods of troupe.v1.Guests.
@@ -25,31 +25,26 @@ type GuestServer interface {
 }
 
 // RegisterGuests adds the service troupe.v1.Guests to a port's services.
-func RegisterGuests(services grpc.ServiceRegistrar, server GuestServer) {
-	services.RegisterService(&grpc.ServiceDesc{
-		ServiceName: "troupe.v1.Guests",
-		HandlerType: (*GuestServer)(nil),
-		Methods: []grpc.MethodDesc{
-			guestMethod("Lend", GuestServer.Lend),
-			guestMethod("Join", GuestServer.Join),
-			guestMethod("Renew", GuestServer.Renew),
-			guestMethod("Leave", GuestServer.Leave),
-			guestMethod("Supersede", GuestServer.Supersede),
-		},
-		Metadata: "remote/internal/wire/guest.proto",
-	}, server)
+func RegisterGuests(services http2.Registrar, server GuestServer) {
+	services.Register(http2.Service{Name: "troupe.v1.Guests", Methods: map[string]http2.Handler{
+		"Lend":      guestMethod(server, GuestServer.Lend),
+		"Join":      guestMethod(server, GuestServer.Join),
+		"Renew":     guestMethod(server, GuestServer.Renew),
+		"Leave":     guestMethod(server, GuestServer.Leave),
+		"Supersede": guestMethod(server, GuestServer.Supersede),
+	}})
 }
 
-func guestMethod[Q, A any](name string, call func(GuestServer, context.Context, *Q) (*A, error)) grpc.MethodDesc {
-	return grpc.MethodDesc{MethodName: name, Handler: func(server any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+func guestMethod[Q, A any](server GuestServer, call func(GuestServer, context.Context, *Q) (*A, error)) http2.Handler {
+	return func(ctx context.Context, read func(any) error) (any, error) {
 		q := new(Q)
-		if err := decode(q); err != nil {
+		if err := read(q); err != nil {
 			return nil, err
 		}
-		a, err := call(server.(GuestServer), ctx, q)
+		a, err := call(server, ctx, q)
 		if err != nil {
 			return nil, ToGRPC(err)
 		}
 		return a, nil
-	}}
+	}
 }

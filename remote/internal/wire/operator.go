@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/troupe-run/troupe/internal/view"
-	"google.golang.org/grpc"
+	"github.com/troupe-run/troupe/remote/internal/http2"
 )
 
 // The full names of the methods of troupe.v1.Operator.
@@ -40,46 +40,35 @@ type OperatorServer interface {
 
 // RegisterOperator adds the service troupe.v1.Operator to a port's services. admit rejects unauthorized callers, and returns the context in
 // which a call is answered. look waits until a call may look at tasks; the caller then calls leave.
-func RegisterOperator(services grpc.ServiceRegistrar, server OperatorServer, admit func(context.Context) (context.Context, error), look func(context.Context) (leave func(), err error)) {
-	services.RegisterService(&grpc.ServiceDesc{
-		ServiceName: "troupe.v1.Operator",
-		HandlerType: (*OperatorServer)(nil),
-		Methods: []grpc.MethodDesc{
-			{MethodName: "Status", Handler: looking(admit, look, func(ctx context.Context, s OperatorServer, _ *StatusRequest) (any, error) {
-				return s.ClusterStatus(ctx), nil
-			})},
-			{MethodName: "ListActors", Handler: looking(admit, look, func(ctx context.Context, s OperatorServer, _ *ListActorsRequest) (any, error) {
-				return s.TaskActors(ctx), nil
-			})},
-			{MethodName: "See", Handler: looking(admit, look, func(ctx context.Context, s OperatorServer, q *view.Query) (any, error) { return s.See(ctx, q), nil })},
-			{MethodName: "Graph", Handler: looking(admit, look, func(ctx context.Context, s OperatorServer, q *view.GraphQuery) (any, error) { return s.Graph(ctx, q) })},
-			{MethodName: "Trace", Handler: failing(admit, func(ctx context.Context, s OperatorServer, q *view.TraceQuery) (any, error) { return s.Trace(ctx, q) })},
-			{MethodName: "CancelStep", Handler: failing(nil, func(ctx context.Context, s OperatorServer, q *CancelStepRequest) (any, error) {
-				return s.CancelStep(ctx, q)
-			})},
-			{MethodName: "Drain", Handler: failing(nil, func(ctx context.Context, s OperatorServer, q *DrainRequest) (any, error) { return s.DrainTask(ctx, q) })},
-		},
-		Metadata: "remote/internal/wire/operator.proto",
-	}, server)
+func RegisterOperator(services http2.Registrar, server OperatorServer, admit func(context.Context) (context.Context, error), look func(context.Context) (leave func(), err error)) {
+	services.Register(http2.Service{Name: "troupe.v1.Operator", Methods: map[string]http2.Handler{
+		"Status":     looking(admit, look, func(ctx context.Context, _ *StatusRequest) (any, error) { return server.ClusterStatus(ctx), nil }),
+		"ListActors": looking(admit, look, func(ctx context.Context, _ *ListActorsRequest) (any, error) { return server.TaskActors(ctx), nil }),
+		"See":        looking(admit, look, func(ctx context.Context, q *view.Query) (any, error) { return server.See(ctx, q), nil }),
+		"Graph":      looking(admit, look, func(ctx context.Context, q *view.GraphQuery) (any, error) { return server.Graph(ctx, q) }),
+		"Trace":      failing(admit, func(ctx context.Context, q *view.TraceQuery) (any, error) { return server.Trace(ctx, q) }),
+		"CancelStep": failing(nil, func(ctx context.Context, q *CancelStepRequest) (any, error) { return server.CancelStep(ctx, q) }),
+		"Drain":      failing(nil, func(ctx context.Context, q *DrainRequest) (any, error) { return server.DrainTask(ctx, q) }),
+	}})
 }
 
 // looking returns the handler of a method that looks at tasks.
-func looking[Q any](admit func(context.Context) (context.Context, error), look func(context.Context) (func(), error), answer func(context.Context, OperatorServer, *Q) (any, error)) grpc.MethodHandler {
-	return failing(admit, func(ctx context.Context, s OperatorServer, q *Q) (any, error) {
+func looking[Q any](admit func(context.Context) (context.Context, error), look func(context.Context) (func(), error), answer func(context.Context, *Q) (any, error)) http2.Handler {
+	return failing(admit, func(ctx context.Context, q *Q) (any, error) {
 		leave, err := look(ctx)
 		if err != nil {
 			return nil, err
 		}
 		defer leave()
-		return answer(ctx, s, q)
+		return answer(ctx, q)
 	})
 }
 
 // failing returns the handler of a method. admit is nil for a method that authorizes its callers itself.
-func failing[Q any](admit func(context.Context) (context.Context, error), answer func(context.Context, OperatorServer, *Q) (any, error)) grpc.MethodHandler {
-	return func(server any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+func failing[Q any](admit func(context.Context) (context.Context, error), answer func(context.Context, *Q) (any, error)) http2.Handler {
+	return func(ctx context.Context, read func(any) error) (any, error) {
 		request := new(Q)
-		if err := decode(request); err != nil {
+		if err := read(request); err != nil {
 			return nil, err
 		}
 		if admit != nil {
@@ -88,7 +77,7 @@ func failing[Q any](admit func(context.Context) (context.Context, error), answer
 				return nil, ToGRPC(err)
 			}
 		}
-		out, err := answer(ctx, server.(OperatorServer), request)
+		out, err := answer(ctx, request)
 		if err != nil {
 			return nil, ToGRPC(err)
 		}

@@ -5,13 +5,13 @@ import (
 	"fmt"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/internal/gateway"
+	"github.com/troupe-run/troupe/remote/internal/http2"
 )
 
 // coordination is the service by which a client that has configured a coordination service learns which tasks of its cluster it has lost:
@@ -20,27 +20,21 @@ import (
 // only have to find out whether the leader was restarted.
 const coordination = "tensorflow.CoordinationService"
 
-func (s *service) coordinationDesc() *grpc.ServiceDesc {
-	desc := &grpc.ServiceDesc{
-		ServiceName: coordination,
-		HandlerType: (*any)(nil),
-		Methods: []grpc.MethodDesc{
-			unary(s, coordination, "RegisterTask", s.registerTask),
-			unary(s, coordination, "Heartbeat", s.heartbeat),
-			unary(s, coordination, "GetTaskState", s.getTaskState),
-			unary(s, coordination, "ResetTask", s.resetTask),
-			unary(s, coordination, "ShutdownTask", s.shutdownTask),
-		},
-		Metadata: "tsl/protobuf/coordination_service.proto",
-	}
+func (s *service) coordination() http2.Service {
+	all := http2.Service{Name: coordination, Methods: map[string]http2.Handler{}}
+	unary(s, all, "RegisterTask", s.registerTask)
+	unary(s, all, "Heartbeat", s.heartbeat)
+	unary(s, all, "GetTaskState", s.getTaskState)
+	unary(s, all, "ResetTask", s.resetTask)
+	unary(s, all, "ShutdownTask", s.shutdownTask)
 	err := func(method string) error {
 		return status.Unimplementedf("%s/%s is not supported: it serves collectives and notices of preemption", coordination, method)
 	}
 	for _, method := range []string{"WaitForAllTasks", "ReportErrorToTask", "ReportErrorToService", "WatchJobState", "InsertKeyValue", "GetKeyValue", "TryGetKeyValue",
 		"GetKeyValueDir", "DeleteKeyValue", "Barrier", "CancelBarrier", "GetAliveTasks", "PollForError"} {
-		desc.Methods = append(desc.Methods, always(method, err(method)))
+		all.Methods[method] = always(err(method))
 	}
-	return desc
+	return all
 }
 
 // incarnation returns a number that is new at each start of the task.

@@ -6,7 +6,6 @@ import (
 
 	devpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/device_attributes_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/internal/gateway"
+	"github.com/troupe-run/troupe/remote/internal/http2"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
@@ -52,63 +52,56 @@ type service struct {
 }
 
 // Register adds the services to those of a port.
-func Register(services grpc.ServiceRegistrar, c Config) {
+func Register(services http2.Registrar, c Config) {
 	s := &service{Config: c}
 	s.received.init(rememberedRequests)
-	desc := &grpc.ServiceDesc{
-		ServiceName: name,
-		HandlerType: (*any)(nil),
-		Methods: []grpc.MethodDesc{
-			unary(s, name, "GetStatus", s.getStatus),
-			unary(s, name, "RecvTensor", s.recvTensor),
-			unary(s, name, "MarkRecvFinished", s.markRecvFinished),
-		},
-		Metadata: "tensorflow/core/protobuf/worker_service.proto",
-	}
+	worker := http2.Service{Name: name, Methods: map[string]http2.Handler{}}
+	unary(s, worker, "GetStatus", s.getStatus)
+	unary(s, worker, "RecvTensor", s.recvTensor)
+	unary(s, worker, "MarkRecvFinished", s.markRecvFinished)
 	for _, method := range []string{"CreateWorkerSession", "DeleteWorkerSession", "RegisterGraph", "DeregisterGraph", "RunGraph", "CleanupGraph", "CleanupAll",
 		"RecvBuf", "Logging", "Tracing", "CompleteGroup", "CompleteInstance", "GetStepSequence"} {
-		desc.Methods = append(desc.Methods, unimplemented(method))
+		worker.Methods[method] = unimplemented(method)
 	}
-	services.RegisterService(desc, s)
-	services.RegisterService(s.coordinationDesc(), s)
+	services.Register(worker)
+	services.Register(s.coordination())
 }
 
-// unary describes a method of a service.
+// unary adds a method to a service.
 func unary[Q, A any, P interface {
 	*Q
 	proto.Message
-}](s *service, service, method string, answer func(context.Context, *gateway.Caller, P) (*A, error)) grpc.MethodDesc {
-	return grpc.MethodDesc{MethodName: method, Handler: func(_ any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+}](s *service, to http2.Service, method string, answer func(context.Context, *gateway.Caller, P) (*A, error)) {
+	name := to.Name + "/" + method
+	to.Methods[method] = func(ctx context.Context, read func(any) error) (any, error) {
 		caller, err := gateway.CallerOf(ctx, s.Guard)
 		if err != nil {
 			return nil, wire.ToGRPC(err)
 		}
 		q := P(new(Q))
-		if err := read(&request{service + "/" + method, q}); err != nil {
+		if err := read(&request{name, q}); err != nil {
 			return nil, err
 		}
 		a, err := answer(ctx, &caller, q)
 		if s.Log.Enabled(ctx, slog.LevelDebug) {
-			s.Log.Debug(service+"/"+method, "request", q, "error", err)
+			s.Log.Debug(name, "request", q, "error", err)
 		}
 		if err != nil {
 			return nil, wire.ToGRPC(err)
 		}
 		return a, nil
-	}}
+	}
 }
 
-// unimplemented describes a method that TensorFlow's tasks have and clients do not call.
-func unimplemented(method string) grpc.MethodDesc {
-	return always(method, status.Unimplementedf("%s/%s is a call between TensorFlow's servers. Troupe's tasks run graphs together over links; clients open a session or an eager context", name, method))
+// unimplemented answers a method that TensorFlow's tasks have and clients do not call.
+func unimplemented(method string) http2.Handler {
+	return always(status.Unimplementedf("%s/%s is a call between TensorFlow's servers. Troupe's tasks run graphs together over links; clients open a session or an eager context", name, method))
 }
 
-// always describes a method that always fails.
-func always(method string, err error) grpc.MethodDesc {
+// always answers a method that always fails.
+func always(err error) http2.Handler {
 	err = wire.ToGRPC(err)
-	return grpc.MethodDesc{MethodName: method, Handler: func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
-		return nil, err
-	}}
+	return func(context.Context, func(any) error) (any, error) { return nil, err }
 }
 
 // request is a message that is decoded only if it is small.
