@@ -1,4 +1,4 @@
-package troupe
+package conventions
 
 import (
 	"os"
