@@ -26,6 +26,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/durable"
 	"github.com/troupe-run/troupe/internal/network"
+	"github.com/troupe-run/troupe/internal/turns"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/remote/access"
@@ -156,7 +157,7 @@ type Node struct {
 	gossiping  atomic.Pointer[membership.Membership] // gossip, likewise
 
 	traces atomic.Int32 // traces being collected
-	looks  *looks
+	looks  *turns.Turns // of calls that look at tasks
 
 	stop    sync.Once
 	stopErr error
@@ -193,7 +194,7 @@ func Listen(c Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{config: c, spec: c.Spec, self: self, boot: rand.Uint64() | 1, started: time.Now(), log: c.Log, looks: newLooks()}
+	n := &Node{config: c, spec: c.Spec, self: self, boot: rand.Uint64() | 1, started: time.Now(), log: c.Log, looks: turns.New(maxLooks)}
 	if c.Guard != nil {
 		c.Guard.OnRefusal(n.Refused)
 	}
@@ -310,7 +311,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 				return n.gateway.Reset(ctx, caller, by, nil)
 			}})
 	}
-	wire.RegisterOperator(services, n, n.mayList, n.looks.enter)
+	wire.RegisterOperator(services, n, n.mayList, n.mayLook)
 	profiler.Register(services, n, n.mayList)
 	actorservice.Register(services, n.cast, n.mayUseActors)
 	wire.RegisterGuests(services, n.declare.guests)

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/internal/gateway"
+	"github.com/troupe-run/troupe/remote/internal/http2"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
@@ -29,6 +30,16 @@ func (n *Node) mayList(ctx context.Context) (context.Context, error) {
 		err = caller.May(access.ListState)
 	}
 	return access.WithRights(ctx, caller.Rights()), err
+}
+
+// maxLooks bounds the calls that look at tasks at the same time, of which half may be one client's: an answer may take tens of megabytes, here and on each
+// task that is asked for its part. Others wait for their turn.
+const maxLooks = 8
+
+// mayLook waits until the call whose context is ctx may look at tasks; leave ends that.
+func (n *Node) mayLook(ctx context.Context) (leave func(), err error) {
+	p, _ := http2.PeerOf(ctx)
+	return n.looks.Enter(ctx, http2.ClientOf(p))
 }
 
 // mayUseActors rejects callers outside the cluster that may not use the program's actors.

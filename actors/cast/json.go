@@ -19,6 +19,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/turns"
 )
 
 // Messages as JSON, in the form of google.protobuf.Any: {"@type": "type.googleapis.com/google.protobuf.Int64Value", "value": "3"}. Only a process
@@ -37,14 +38,28 @@ const (
 )
 
 // conversions are the turns of all conversions of the process.
-var conversions = turns{most: maxConversions}
+var conversions = turns.New(maxConversions)
+
+// clientKey is the key of a context's client.
+type clientKey struct{}
+
+// ForClient returns a context for calls on behalf of a client. What takes long is done for one client after the other.
+func ForClient(ctx context.Context, client string) context.Context {
+	return context.WithValue(ctx, clientKey{}, client)
+}
+
+func clientOf(ctx context.Context) string {
+	who, _ := ctx.Value(clientKey{}).(string) // "" is the program itself
+	return who
+}
 
 // inTurn converts a message in its client's turn, for which it waits until ctx ends.
 func inTurn[From, To any](ctx context.Context, convert func(From) (To, string, error), from From) (to To, missing string, err error) {
-	if err := conversions.enter(ctx); err != nil {
+	leave, err := conversions.Enter(ctx, clientOf(ctx))
+	if err != nil {
 		return to, "", err
 	}
-	defer conversions.leave(ctx)
+	defer leave()
 	return convert(from)
 }
 

@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"live", "subnormal"},
 	{"graph", "network", "extent", "blocks", "bytesize", "recent"},
 	{"harness"},
-	{"view", "rights"},
+	{"view", "rights", "turns"},
 	{"contain"},
 	{"durable"},
 	{"processors"},
