@@ -60,38 +60,19 @@ func connectionOf(ctx context.Context) actors.Connection {
 	return actors.Connection(port.ConnectionOf(ctx))
 }
 
-// unary answers a method whose request is a protobuf message.
-func unary[Q, A any](call func(context.Context, *Q) (*A, error)) http2.Handler {
-	return method(func() *Q { return new(Q) }, call)
-}
-
-func method[Q, A any](request func() *Q, call func(context.Context, *Q) (*A, error)) http2.Handler {
-	return func(ctx context.Context, read func(any) error) (any, error) {
-		q := request()
-		if err := read(q); err != nil {
-			return nil, err
-		}
-		a, err := call(ctx, q)
-		if err != nil {
-			return nil, wire.ToGRPC(err)
-		}
-		return a, nil
-	}
-}
-
 // Service returns the service, under its name on the wire, which lacks the package that TensorFlow's master_service.proto declares.
 func (g *Gateway) Service() http2.Service {
 	return http2.Service{Name: "tensorflow.MasterService", Methods: map[string]http2.Handler{
-		"CreateSession":   unary(g.createSession),
-		"ExtendSession":   unary(g.extendSession),
-		"PartialRunSetup": unary(g.partialRunSetup),
-		"RunStep":         method(g.takeStep, g.runStep),
-		"CloseSession":    unary(g.closeSession),
-		"ListDevices":     unary(g.listDevices),
-		"Reset":           unary(g.reset),
-		"MakeCallable":    unary(g.makeCallable),
-		"RunCallable":     method(func() *runCallableRequest { return &runCallableRequest{gateway: g} }, g.runCallable),
-		"ReleaseCallable": unary(g.releaseCallable),
+		"CreateSession":   wire.Unary(nil, g.createSession),
+		"ExtendSession":   wire.Unary(nil, g.extendSession),
+		"PartialRunSetup": wire.Unary(nil, g.partialRunSetup),
+		"RunStep":         wire.UnaryOf(g.takeStep, nil, g.runStep),
+		"CloseSession":    wire.Unary(nil, g.closeSession),
+		"ListDevices":     wire.Unary(nil, g.listDevices),
+		"Reset":           wire.Unary(nil, g.reset),
+		"MakeCallable":    wire.Unary(nil, g.makeCallable),
+		"RunCallable":     wire.UnaryOf(func() *runCallableRequest { return &runCallableRequest{gateway: g} }, nil, g.runCallable),
+		"ReleaseCallable": wire.Unary(nil, g.releaseCallable),
 	}}
 }
 

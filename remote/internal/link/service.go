@@ -21,23 +21,12 @@ const (
 // vouchTimeout bounds a query of a third task's address on behalf of a caller.
 const vouchTimeout = 700 * time.Millisecond
 
-func unary[Req any](f func(context.Context, *Req) (*wire.Identity, error)) http2.Handler {
-	return func(ctx context.Context, read func(any) error) (any, error) {
-		m := new(Req)
-		if err := read(m); err != nil {
-			return nil, err
-		}
-		id, err := f(ctx, m)
-		return id, wire.ToGRPC(err)
-	}
-}
-
 // Register registers the service that identifies this task. For the links, see Handle.
 func (l *Links) Register(r http2.Registrar) {
 	r.Register(http2.Service{Name: serviceName, Methods: map[string]http2.Handler{
-		"Greet":   unary(l.greeted),
-		"Vouch":   unary(l.vouch),
-		"Confirm": unary(l.confirm),
+		"Greet":   wire.Unary(nil, l.greeted),
+		"Vouch":   wire.Unary(nil, l.vouch),
+		"Confirm": wire.Unary(nil, l.confirm),
 	}})
 }
 

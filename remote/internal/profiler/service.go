@@ -26,7 +26,6 @@ type Tracer interface {
 // Service answers the calls of TensorFlow's profiler. Its methods are safe for concurrent use.
 type Service struct {
 	tracer Tracer
-	admit  func(context.Context) (context.Context, error)
 
 	mu       sync.Mutex
 	sessions map[*session]bool
@@ -41,31 +40,12 @@ type session struct {
 // Register adds the service to a port's services. admit rejects callers that may not use it, and returns the context in which their calls
 // are answered.
 func Register(services http2.Registrar, tracer Tracer, admit func(context.Context) (context.Context, error)) {
-	s := &Service{tracer: tracer, admit: admit, sessions: map[*session]bool{}}
+	s := &Service{tracer: tracer, sessions: map[*session]bool{}}
 	services.Register(http2.Service{Name: "tensorflow.ProfilerService", Methods: map[string]http2.Handler{
-		"Profile":   method(s, s.profile),
-		"Terminate": method(s, s.terminate),
-		"Monitor":   method(s, s.monitor),
+		"Profile":   wire.Unary(admit, s.profile),
+		"Terminate": wire.Unary(admit, s.terminate),
+		"Monitor":   wire.Unary(admit, s.monitor),
 	}})
-}
-
-// method returns the handler of a method.
-func method[Q, A any](s *Service, answer func(context.Context, *Q) (*A, error)) http2.Handler {
-	return func(ctx context.Context, read func(any) error) (any, error) {
-		request := new(Q)
-		if err := read(request); err != nil {
-			return nil, err
-		}
-		ctx, err := s.admit(ctx)
-		var a *A
-		if err == nil {
-			a, err = answer(ctx, request)
-		}
-		if err != nil {
-			return nil, wire.ToGRPC(err)
-		}
-		return a, nil
-	}
 }
 
 // trace records the cluster for a time in milliseconds.

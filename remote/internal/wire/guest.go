@@ -27,24 +27,10 @@ type GuestServer interface {
 // RegisterGuests adds the service troupe.v1.Guests to a port's services.
 func RegisterGuests(services http2.Registrar, server GuestServer) {
 	services.Register(http2.Service{Name: "troupe.v1.Guests", Methods: map[string]http2.Handler{
-		"Lend":      guestMethod(server, GuestServer.Lend),
-		"Join":      guestMethod(server, GuestServer.Join),
-		"Renew":     guestMethod(server, GuestServer.Renew),
-		"Leave":     guestMethod(server, GuestServer.Leave),
-		"Supersede": guestMethod(server, GuestServer.Supersede),
+		"Lend":      Unary(nil, server.Lend),
+		"Join":      Unary(nil, server.Join),
+		"Renew":     Unary(nil, server.Renew),
+		"Leave":     Unary(nil, server.Leave),
+		"Supersede": Unary(nil, server.Supersede),
 	}})
-}
-
-func guestMethod[Q, A any](server GuestServer, call func(GuestServer, context.Context, *Q) (*A, error)) http2.Handler {
-	return func(ctx context.Context, read func(any) error) (any, error) {
-		q := new(Q)
-		if err := read(q); err != nil {
-			return nil, err
-		}
-		a, err := call(server, ctx, q)
-		if err != nil {
-			return nil, ToGRPC(err)
-		}
-		return a, nil
-	}
 }

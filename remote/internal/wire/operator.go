@@ -42,19 +42,23 @@ type OperatorServer interface {
 // which a call is answered. look waits until a call may look at tasks; the caller then calls leave.
 func RegisterOperator(services http2.Registrar, server OperatorServer, admit func(context.Context) (context.Context, error), look func(context.Context) (leave func(), err error)) {
 	services.Register(http2.Service{Name: "troupe.v1.Operator", Methods: map[string]http2.Handler{
-		"Status":     looking(admit, look, func(ctx context.Context, _ *StatusRequest) (any, error) { return server.ClusterStatus(ctx), nil }),
-		"ListActors": looking(admit, look, func(ctx context.Context, _ *ListActorsRequest) (any, error) { return server.TaskActors(ctx), nil }),
-		"See":        looking(admit, look, func(ctx context.Context, q *view.Query) (any, error) { return server.See(ctx, q), nil }),
-		"Graph":      looking(admit, look, func(ctx context.Context, q *view.GraphQuery) (any, error) { return server.Graph(ctx, q) }),
-		"Trace":      failing(admit, func(ctx context.Context, q *view.TraceQuery) (any, error) { return server.Trace(ctx, q) }),
-		"CancelStep": failing(nil, func(ctx context.Context, q *CancelStepRequest) (any, error) { return server.CancelStep(ctx, q) }),
-		"Drain":      failing(nil, func(ctx context.Context, q *DrainRequest) (any, error) { return server.DrainTask(ctx, q) }),
+		"Status": looking(admit, look, func(ctx context.Context, _ *StatusRequest) (*ClusterStatus, error) {
+			return server.ClusterStatus(ctx), nil
+		}),
+		"ListActors": looking(admit, look, func(ctx context.Context, _ *ListActorsRequest) (*TaskActors, error) {
+			return server.TaskActors(ctx), nil
+		}),
+		"See":        looking(admit, look, func(ctx context.Context, q *view.Query) (*view.Cluster, error) { return server.See(ctx, q), nil }),
+		"Graph":      looking(admit, look, server.Graph),
+		"Trace":      Unary(admit, server.Trace),
+		"CancelStep": Unary(nil, server.CancelStep),
+		"Drain":      Unary(nil, server.DrainTask),
 	}})
 }
 
 // looking returns the handler of a method that looks at tasks.
-func looking[Q any](admit func(context.Context) (context.Context, error), look func(context.Context) (func(), error), answer func(context.Context, *Q) (any, error)) http2.Handler {
-	return failing(admit, func(ctx context.Context, q *Q) (any, error) {
+func looking[Q, A any](admit func(context.Context) (context.Context, error), look func(context.Context) (func(), error), answer func(context.Context, *Q) (*A, error)) http2.Handler {
+	return Unary(admit, func(ctx context.Context, q *Q) (*A, error) {
 		leave, err := look(ctx)
 		if err != nil {
 			return nil, err
@@ -62,25 +66,4 @@ func looking[Q any](admit func(context.Context) (context.Context, error), look f
 		defer leave()
 		return answer(ctx, q)
 	})
-}
-
-// failing returns the handler of a method. admit is nil for a method that authorizes its callers itself.
-func failing[Q any](admit func(context.Context) (context.Context, error), answer func(context.Context, *Q) (any, error)) http2.Handler {
-	return func(ctx context.Context, read func(any) error) (any, error) {
-		request := new(Q)
-		if err := read(request); err != nil {
-			return nil, err
-		}
-		if admit != nil {
-			var err error
-			if ctx, err = admit(ctx); err != nil {
-				return nil, ToGRPC(err)
-			}
-		}
-		out, err := answer(ctx, request)
-		if err != nil {
-			return nil, ToGRPC(err)
-		}
-		return out, nil
-	}
 }
