@@ -18,7 +18,10 @@ func (s *shares) add(task, who string, n int) error {
 	switch {
 	case s.all+n > s.most:
 		return tooMany(s.what, task, s.most, s.instead)
-	case s.of[who]+n > s.mostOf && !(s.apart && who == ""):
+	case !s.bounds(who):
+		s.all += n
+		return nil
+	case s.of[who]+n > s.mostOf:
 		return tooMany(s.what, cmp.Or(who, "A client")+" on "+task, s.mostOf, s.instead)
 	case s.of == nil:
 		s.of = map[string]int{}
@@ -28,9 +31,15 @@ func (s *shares) add(task, who string, n int) error {
 	return nil
 }
 
+// bounds reports whether a caller has a limit of its own, and so a count.
+func (s *shares) bounds(who string) bool { return !s.apart || who != "" }
+
 // drop undoes add.
 func (s *shares) drop(who string, n int) {
 	s.all -= n
+	if !s.bounds(who) {
+		return
+	}
 	if s.of[who] -= n; s.of[who] == 0 {
 		delete(s.of, who)
 	}
