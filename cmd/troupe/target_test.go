@@ -47,6 +47,22 @@ func operandLists(t *testing.T, cmd *cobra.Command) [][]string {
 	return lists
 }
 
+// targetCommands returns the commands that take a target, by their names.
+func targetCommands(t *testing.T) map[string]*cobra.Command {
+	t.Helper()
+	all := map[string]*cobra.Command{}
+	for _, cmd := range leaves(newRoot(os.Stdin)) {
+		words := strings.Fields(cmd.CommandPath())[1:]
+		if len(words) == 1 && strings.Contains(cmd.Use, "TARGET") { // troupe context set has a flag of that name
+			all[words[0]] = cmd
+		}
+	}
+	if len(all) < 15 {
+		t.Errorf("%d commands take a target", len(all))
+	}
+	return all
+}
+
 // Every command that takes a target finds it on the command line, in the context that --context names, in the environment, and in the
 // chosen context, in this order, with all operands that its usage line allows. Nothing listens at the targets: errors name them.
 func TestTargets(t *testing.T) {
@@ -66,13 +82,7 @@ func TestTargets(t *testing.T) {
 	if code, out := troupe("context", "use", "chosen"); code != exit.CodeOK {
 		t.Fatal(out)
 	}
-	commands := 0
-	for _, cmd := range leaves(newRoot(os.Stdin)) {
-		words := strings.Fields(cmd.CommandPath())[1:]
-		if len(words) != 1 || !strings.Contains(cmd.Use, "TARGET") {
-			continue // troupe context set has a flag of that name
-		}
-		commands++
+	for name, cmd := range targetCommands(t) {
 		for _, operands := range operandLists(t, cmd) {
 			for _, c := range []struct {
 				from, want string
@@ -85,16 +95,13 @@ func TestTargets(t *testing.T) {
 				{"the chosen context", chosen, nil, ""},
 			} {
 				t.Setenv(targetVariable, c.env)
-				args := append(append(append(words[:1:1], c.before...), operands...), neededFlags[words[0]]...)
+				args := append(append(append([]string{name}, c.before...), operands...), neededFlags[name]...)
 				code, out := troupe(args...)
 				if code == exit.CodeOK || code == exit.CodeUsage || !strings.Contains(out, c.want) {
 					t.Errorf("troupe %s, with the target from %s: exit code %d, and nothing says %s:\n%s", strings.Join(args, " "), c.from, code, c.want, out)
 				}
 			}
 		}
-	}
-	if commands < 15 {
-		t.Errorf("%d commands take a target", commands)
 	}
 }
 
@@ -103,20 +110,14 @@ func TestTaskInPlaceOfATarget(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", os.Getenv("HOME"))
 	t.Setenv(targetVariable, "")
-	commands := 0
-	for _, cmd := range leaves(newRoot(os.Stdin)) {
-		words := strings.Fields(cmd.CommandPath())[1:]
-		if len(words) != 1 || !strings.Contains(cmd.Use, "TARGET") {
-			continue
-		}
-		commands++
+	for name, cmd := range targetCommands(t) {
 		for _, operands := range operandLists(t, cmd) {
 			for _, task := range []string{"worker:0", "/job:worker/task:3", "worker:0,ps:0"} {
-				args := append(append([]string{words[0], task}, operands...), neededFlags[words[0]]...)
+				args := append(append([]string{name, task}, operands...), neededFlags[name]...)
 				var out bytes.Buffer
 				code := run(t.Context(), args, os.Stdin, &out, &out)
-				name, _, _ := strings.Cut(task, ",")
-				if code != exit.CodeUsage || !strings.Contains(out.String(), name+" is the name of a task, and a target is the address of a server: troupe "+words[0]+" HOST:PORT") {
+				first, _, _ := strings.Cut(task, ",")
+				if code != exit.CodeUsage || !strings.Contains(out.String(), first+" is the name of a task, and a target is the address of a server: troupe "+name+" HOST:PORT") {
 					t.Errorf("%v: exit code %d: %s", args, code, out.String())
 				}
 			}
@@ -125,15 +126,12 @@ func TestTaskInPlaceOfATarget(t *testing.T) {
 		for target, want := range map[string]bool{"worker:1": true, "10.0.0.2:2222": false, "worker:2222": false, "localhost:1": false, "grpc://worker:1": false} {
 			err := perhapsTask(cmd, target, unreachable)
 			if strings.Contains(err.Error(), "if worker:1 is meant as the name of a task") != want || exit.CodeOf(err, exit.CodeFailed) != exit.CodeUnreachable {
-				t.Errorf("%s of %s that does not answer: %v", words[0], target, err)
+				t.Errorf("%s of %s that does not answer: %v", name, target, err)
 			}
 			if err := noTask(cmd, target); err != nil {
-				t.Errorf("%s of %s: %v", words[0], target, err)
+				t.Errorf("%s of %s: %v", name, target, err)
 			}
 		}
-	}
-	if commands < 15 {
-		t.Errorf("%d commands take a target", commands)
 	}
 }
 
@@ -163,23 +161,14 @@ func TestNamesFlagsOfIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Stop(t.Context()) //nolint:errcheck // the process ends
-	commands := 0
-	for _, cmd := range leaves(newRoot(os.Stdin)) {
-		words := strings.Fields(cmd.CommandPath())[1:]
-		if len(words) != 1 || !strings.Contains(cmd.Use, "TARGET") {
-			continue
-		}
-		commands++
+	for name, cmd := range targetCommands(t) {
 		lists := operandLists(t, cmd)
-		args := append(append([]string{words[0], at}, lists[len(lists)-1]...), neededFlags[words[0]]...)
+		args := append(append([]string{name, at}, lists[len(lists)-1]...), neededFlags[name]...)
 		var out bytes.Buffer
 		code := run(t.Context(), args, os.Stdin, &out, &out)
 		if code == exit.CodeOK || !strings.Contains(out.String(), "--tls-cert, --tls-key") || !strings.Contains(out.String(), "--token-file") {
 			t.Errorf("%v: exit code %d: %s", args, code, out.String())
 		}
-	}
-	if commands < 15 {
-		t.Errorf("%d commands ask a server", commands)
 	}
 }
 

@@ -2,7 +2,6 @@ package conventions
 
 import (
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -68,20 +67,7 @@ func hasTest(t *testing.T, name string) bool {
 	if !ok {
 		folder, test = ".", name
 	}
-	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range files {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(text), "\nfunc "+test+"(t *testing.T)") {
-			return true
-		}
-	}
-	return false
+	return isTestOf(t, folder, test)
 }
 
 // The lines of code of the examples in docs/comparison.md are counted.

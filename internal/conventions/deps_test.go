@@ -1,8 +1,10 @@
 package conventions
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"go/parser"
 	"go/token"
 	"io"
@@ -102,23 +104,35 @@ type listed struct {
 	hidden                             bool // from other modules
 }
 
-func goList(t *testing.T, args ...string) []listed {
-	t.Helper()
+// listPackages returns what go list prints about packages.
+func listPackages(args ...string) (all []listed, err error) {
 	cmd := exec.Command("go", append([]string{"list", "-json"}, args...)...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("go list: %v: %s", err, stderr.String())
+		return nil, fmt.Errorf("go list: %w: %s", err, stderr.String())
 	}
-	var all []listed
-	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p listed
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
-			return all
+			return all, nil
 		} else if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
+		all = append(all, p)
+	}
+}
+
+// goList is listPackages with the paths that layers and bans apply to: see plain.
+func goList(t *testing.T, args ...string) []listed {
+	t.Helper()
+	all, err := listPackages(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range all {
+		p := &all[i]
 		p.hidden = slices.Contains(strings.Split(p.ImportPath, "/"), "internal")
 		p.ImportPath = plain(p.ImportPath)
 		for i := range p.Imports {
@@ -127,8 +141,8 @@ func goList(t *testing.T, args ...string) []listed {
 		for i := range p.Deps {
 			p.Deps[i] = plain(p.Deps[i])
 		}
-		all = append(all, p)
 	}
+	return all
 }
 
 // plain returns the path of a package without the folder internal that hides it from other modules: the layers and bans

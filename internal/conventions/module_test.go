@@ -1,8 +1,6 @@
 package conventions
 
 import (
-	"encoding/json"
-	"errors"
 	"go/ast"
 	"go/importer"
 	"go/parser"
@@ -10,7 +8,6 @@ import (
 	"go/types"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -28,9 +25,7 @@ type moduleScan struct {
 
 // scanModule looks at the packages as they are built for this system.
 var scanModule = sync.OnceValues(func() (m moduleScan, err error) {
-	cmd := exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles", "./...")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
+	packages, err := listPackages("-deps", "-export", "./...")
 	if err != nil {
 		return m, err
 	}
@@ -51,16 +46,7 @@ var scanModule = sync.OnceValues(func() (m moduleScan, err error) {
 		}
 	}
 	g.others = importer.ForCompiler(g.files, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
-	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var p struct {
-			ImportPath, Dir, Export string
-			GoFiles                 []string
-		}
-		if err := d.Decode(&p); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return m, err
-		}
+	for _, p := range packages {
 		exports[p.ImportPath] = p.Export
 		if _, ours := folderOf(p.ImportPath); !ours {
 			continue

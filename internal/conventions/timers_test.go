@@ -212,7 +212,7 @@ func isTestOf(t *testing.T, folder, name string) bool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if bytes.Contains(text, []byte("\nfunc "+name+"(")) {
+		if bytes.Contains(text, []byte("\nfunc "+name+"(t *testing.T)")) {
 			return true
 		}
 	}
