@@ -278,7 +278,7 @@ func (r *registered) Register(s http2.Service) {
 // learned of yet, as after a start.
 func TestTasksThatWereNotHeardOf(t *testing.T) {
 	var served registered
-	wire.RegisterOperator(&served, nil, nil, nil)
+	wire.RegisterOperator(&served, (*Node)(nil), nil, nil)
 	profiler.Register(&served, nil, nil)
 	served.Register((*gateway.Gateway)(nil).Service())
 	for _, method := range served {
