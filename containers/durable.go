@@ -116,7 +116,7 @@ func (s *store) keep(i id, r Resource) error {
 	if err != nil {
 		return err
 	}
-	if err := k.store.Err(); err != nil {
+	if err := k.store.Admits(durable.Adds(len(about) + durable.Size(d.State))); err != nil {
 		return err
 	}
 	cell, err := k.store.Create(durable.Place{Device: k.device, Container: s.container, Kind: i.kind, Name: i.name}, about)

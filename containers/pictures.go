@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -22,6 +24,8 @@ const (
 	// pictureTries is how often it waits, every pictureAgain, before it is taken in the middle of steps.
 	pictureTries = 10
 	pictureAgain = time.Second
+	// pictureRetry is how soon a picture that could not be written is taken again, at the latest.
+	pictureRetry = 10 * time.Second
 	// pieceBytes is the size of the pieces in which values are written.
 	pieceBytes = 16 << 20
 	// mostStrings is the most bytes of a value of strings, which is written in one piece.
@@ -37,6 +41,8 @@ type Pictures struct {
 	life  context.Context
 	die   context.CancelFunc
 	work  sync.WaitGroup
+
+	errs atomic.Pointer[map[time.Duration]error] // of the last pictures of groups that could not be written
 
 	taking sync.Mutex // held while a picture is taken and written: there is no hurry that would be worth two at once
 
@@ -58,7 +64,7 @@ func (p *Pictures) Stop() error {
 	p.work.Wait()
 	p.taking.Lock()
 	defer p.taking.Unlock()
-	return p.write(p.collect(-1))
+	return p.write(p.collect(-1), true)
 }
 
 // add has pictures of a variable taken.
@@ -98,14 +104,42 @@ func (p *Pictures) run(every time.Duration) {
 			return
 		case <-t.C:
 		}
-		if err := p.take(every); err != nil {
-			p.log.Error("variables could not be kept", "error", err)
+		was := p.failed(every)
+		switch err := p.take(every); {
+		case err != nil:
+			p.log.Error("variables could not be kept, and do not change until they can be", "error", err)
+			t.Reset(min(every, pictureRetry))
+		case was != nil:
+			t.Reset(every)
 		}
 	}
 }
 
-// take takes a picture of a group and writes it.
-func (p *Pictures) take(every time.Duration) error {
+// tell notes how the last picture of a group has ended.
+func (p *Pictures) tell(every time.Duration, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	errs := map[time.Duration]error{}
+	if old := p.errs.Load(); old != nil {
+		maps.Copy(errs, *old)
+	}
+	if errs[every] = err; err == nil {
+		delete(errs, every)
+	}
+	p.errs.Store(&errs)
+}
+
+// failed returns why the last picture of a group could not be written, or nil.
+func (p *Pictures) failed(every time.Duration) error {
+	if errs := p.errs.Load(); errs != nil {
+		return (*errs)[every]
+	}
+	return nil
+}
+
+// take takes a picture of a group and writes it, and notes how that ended.
+func (p *Pictures) take(every time.Duration) (err error) {
+	defer func() { p.tell(every, err) }()
 	p.taking.Lock()
 	defer p.taking.Unlock()
 	open, ok := p.store.Gate().Close(pictureWait)
@@ -123,7 +157,7 @@ func (p *Pictures) take(every time.Duration) error {
 	}
 	values := p.collect(every)
 	open()
-	return p.write(values)
+	return p.write(values, false)
 }
 
 // collect returns the values of a group that have changed, or of all groups if every is negative, with a reference to each.
@@ -145,8 +179,12 @@ func (p *Pictures) collect(every time.Duration) map[*Variable]*tensor.Tensor {
 	return values
 }
 
-// write writes values: first all of them in pieces, and then, as one change, that they are the variables' values. It releases them.
-func (p *Pictures) write(values map[*Variable]*tensor.Tensor) (err error) {
+// write writes values: first all of them in pieces, and then, as one change, that they are the variables' values. It releases them. The
+// last ones may exceed the store's limit.
+func (p *Pictures) write(values map[*Variable]*tensor.Tensor, last bool) (err error) {
+	if len(values) == 0 {
+		return nil
+	}
 	defer func() {
 		for v, t := range values {
 			if err != nil {
@@ -156,10 +194,18 @@ func (p *Pictures) write(values map[*Variable]*tensor.Tensor) (err error) {
 		}
 	}()
 	heads := map[*Variable]head{}
+	total := 0
+	for _, t := range values {
+		total += t.ByteSize()
+	}
+	need := durable.Adds(total) // beside those that are there, until all are written
+	if last {
+		need = durable.Replaces(total, total) // there is no other time for it, whatever the limit
+	}
+	if err := p.store.Admits(need); err != nil {
+		return err
+	}
 	for v, t := range values {
-		if err := p.store.Err(); err != nil {
-			return err
-		}
 		h, err := p.pieces(v, t)
 		if err != nil {
 			return err

@@ -254,3 +254,46 @@ func TestFullDisk(t *testing.T) {
 		k.stop()
 	}
 }
+
+// TestPicturesWithoutRoom: when a picture cannot be written, variables do not change until one can be. The last one is written in any case.
+func TestPicturesWithoutRoom(t *testing.T) {
+	dir := t.TempDir()
+	of := func(i int64) *tensor.Tensor { return tensor.Scalar(tensor.Int64, i) }
+	k := keptIn(t, dir, time.Hour, durable.Options{})
+	if err := assign(nil, k.variable("v", tensor.Int64), of(1)); err != nil {
+		t.Fatal(err)
+	}
+	k.stop()
+	k = keptIn(t, dir, time.Hour, durable.Options{Limit: 1})
+	v := k.variable("v", tensor.Int64)
+	if err := assign(nil, v, of(2)); err != nil {
+		t.Errorf("before the picture: %v", err)
+	}
+	larger, err := tensor.FromSlice(tensor.Int64, tensor.Shape{2}, []int64{3, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := assign(nil, v, larger); status.CodeOf(err) != status.ResourceExhausted || number(v) != 2 {
+		t.Errorf("a larger value without room: %v, and it is %d", err, number(v))
+	}
+	if err := k.pictures.take(time.Hour); status.CodeOf(err) != status.ResourceExhausted {
+		t.Errorf("a picture without room: %v", err)
+	}
+	if err := assign(nil, v, of(4)); status.CodeOf(err) != status.ResourceExhausted || number(v) != 2 {
+		t.Errorf("after a picture that could not be written: %v, and it is %d", err, number(v))
+	}
+	k.stop()
+	k = keptIn(t, dir, time.Hour, durable.Options{Limit: 1 << 30})
+	if v = k.variable("v", tensor.Int64); number(v) != 2 {
+		t.Errorf("the last picture has %d", number(v))
+	}
+	for i := range int64(2) {
+		if err := assign(nil, v, of(i)); err != nil {
+			t.Errorf("with room: %v", err)
+		}
+		if err := k.pictures.take(time.Hour); err != nil {
+			t.Errorf("a picture with room: %v", err)
+		}
+	}
+	k.stop()
+}

@@ -260,16 +260,28 @@ func (v *Variable) enter(by *durable.Tx) (leave func()) {
 	return g.Leave
 }
 
-// changeable returns an error if the value must not change, since the change cannot be kept.
-func (v *Variable) changeable() error {
+// changeable returns an error if t must not become the value, since that could not be kept. t is nil if the value is not known yet.
+func (v *Variable) changeable(t *tensor.Tensor) error {
 	if v.cell == nil {
 		return nil
 	}
-	if t := v.value; t != nil && v.pictures == nil && t.ByteSize() > mostAtOnce {
-		return status.Errorf(status.ResourceExhausted, "variable %s has %d bytes, and a durable variable that is written at every step has at most %d: keep it by snapshots (:snapshot=30s), or in another container",
-			v.Name, t.ByteSize(), mostAtOnce)
+	was, size := sizeOf(v.value), sizeOf(t)
+	if v.pictures != nil {
+		// It is written later: what is refused now is what makes it larger, and, once a picture could not be written, all.
+		return cmp.Or(v.pictures.failed(v.every), v.cell.Store().Admits(durable.Adds(max(size-was, 0))))
 	}
-	return v.cell.Store().Err()
+	if size > mostAtOnce {
+		return status.Errorf(status.ResourceExhausted, "variable %s has %d bytes, and a durable variable that is written at every step has at most %d: keep it by snapshots (:snapshot=30s), or in another container",
+			v.Name, size, mostAtOnce)
+	}
+	return v.cell.Store().Admits(durable.Replaces(was, size))
+}
+
+func sizeOf(t *tensor.Tensor) int {
+	if t == nil {
+		return 0
+	}
+	return t.ByteSize()
 }
 
 // mostAtOnce is the most bytes of a value that is written at every step.
@@ -319,10 +331,10 @@ func (v *Variable) Rewrite(by *durable.Tx, memory tensor.Memory, spare *tensor.T
 	defer v.enter(by)()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if err := v.changeable(); err != nil {
+	old := v.value
+	if err := v.changeable(old); err != nil {
 		return err
 	}
-	old := v.value
 	switch {
 	case old == nil:
 		return v.Uninitialized()
@@ -360,11 +372,15 @@ func (v *Variable) Replace(by *durable.Tx, change func(old *tensor.Tensor) (*ten
 	if v.dead.Load() {
 		return status.Errorf(status.Aborted, "Variable %s was deleted.", v.Name)
 	}
-	if err := v.changeable(); err != nil {
+	if err := v.changeable(v.value); err != nil {
 		return err
 	}
 	t, err := change(v.value)
 	if err != nil || t == nil {
+		return err
+	}
+	if err := v.changeable(t); err != nil { // it is larger than the one before, maybe
+		t.Release()
 		return err
 	}
 	v.set(t)

@@ -211,12 +211,20 @@ func (w *waiter) waiting() {
 	}
 }
 
-// changeable returns an error if a durable queue cannot change, since its changes cannot be kept.
-func (q *Queue) changeable() error {
-	if q.cell == nil {
+// changeable returns an error if a durable queue cannot do what a request asks for, since the changes could not be kept.
+func (q *Queue) changeable(w *waiter) error {
+	if q.cell == nil || w.action == look {
 		return nil
 	}
-	return q.cell.Store().Err()
+	need := durable.Removes()
+	if w.action == enqueue {
+		if n := tuple.Tuple(w.in.tensors).Size(); w.moves {
+			need = durable.Replaces(n, n)
+		} else {
+			need = durable.Adds(n)
+		}
+	}
+	return q.cell.Store().Admits(need)
 }
 
 // settle runs a completion, after the request's own changes are on disk. If they do not get there, the request fails.

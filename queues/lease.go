@@ -201,13 +201,15 @@ func (b *burial) run() {
 		b.err = err
 		b.from.runner.send(&buried{buriedOnes, b})
 	}
+	to := b.to.For(Origin{}, nil, nil)
+	to.moves = b.from.cell != nil && b.to.cell != nil && b.from.cell.Store() == b.to.cell.Store()
 	switch {
 	case b.err != nil:
 		done(b.err)
 	case b.many:
-		b.to.EnqueueMany(b.tuple, done)
+		to.EnqueueMany(b.tuple, done)
 	default:
-		b.to.Enqueue(b.tuple, done)
+		to.Enqueue(b.tuple, done)
 	}
 }
 

@@ -91,6 +91,7 @@ type User struct {
 	step     Step
 	notes    Notes
 	changes  *durable.Tx
+	moves    bool // elements that are on disk already, in another queue
 	openWait *time.Duration
 }
 
@@ -357,6 +358,7 @@ func (q *Queue) Done() <-chan struct{} { return q.done }
 func (q User) waiter(message proto.Message) *waiter {
 	w := newWaiter(message)
 	w.by, w.step, w.notes, w.changes = q.origin, q.step, q.notes, q.changes
+	w.moves = q.moves
 	return w
 }
 

@@ -80,7 +80,7 @@ func (q *Queue) handle(message any) (effects []completion, err error) {
 		if c.over != nil {
 			return []completion{m.refused(c.over)}, nil
 		}
-		if err := q.changeable(); err != nil && m.action != look {
+		if err := q.changeable(m); err != nil {
 			return []completion{m.refused(err)}, nil
 		}
 		c.pending[m] = struct{}{}

@@ -43,6 +43,7 @@ type waiter struct {
 	notes   Notes         // of its session, or nil
 	missed  *missed       // what they record when it is completed, or nil
 	changes *durable.Tx   // of its step, or its own, made when it changes a durable queue
+	moves   bool          // of an enqueue: the elements come from another queue on the same disk
 	own     bool          // changes are its own: it is completed when they are on disk
 	goesOn  func()        // tells its own changes that it waits no more; nil while it does not wait
 	since   time.Time     // when it began to wait

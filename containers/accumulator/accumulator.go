@@ -88,12 +88,10 @@ func newAccumulator(o Options) *Accumulator {
 // DType returns the gradients' element type.
 func (a *Accumulator) DType() tensor.DType { return a.options.DType }
 
-// apply adds a gradient by calling add, unless its step is earlier than the accumulator's. changes are those of the step that adds it.
+// apply adds a gradient by calling add, which asks the keeper first, unless its step is earlier than the accumulator's. changes are those of the
+// step that adds it.
 func (a *Accumulator) apply(changes *durable.Tx, localStep int64, add func() error) error {
 	return a.room.Do(func() error {
-		if err := a.keeper.Err(); err != nil {
-			return err
-		}
 		if localStep < a.step {
 			a.stale++
 			return nil
@@ -121,7 +119,7 @@ func (a *Accumulator) Take(step waiting.Step, changes *durable.Tx, required int,
 		if a.count < required {
 			return false, nil
 		}
-		err := a.keeper.Err()
+		err := a.keeper.Admits(durable.Removes())
 		if err == nil {
 			out, err = a.sum.take(a.count)
 		}
@@ -138,7 +136,7 @@ func (a *Accumulator) Take(step waiting.Step, changes *durable.Tx, required int,
 // previous step.
 func (a *Accumulator) SetGlobalStep(changes *durable.Tx, step int64) (was int64, err error) {
 	err = a.room.Do(func() error {
-		if err := a.keeper.Err(); err != nil {
+		if err := a.keeper.Admits(durable.Removes()); err != nil { // no larger than before
 			return err
 		}
 		was, a.step = a.step, step

@@ -29,6 +29,9 @@ func (a *Accumulator) Apply(changes *durable.Tx, localStep int64, gradient *tens
 		if err := d.fits(gradient); err != nil {
 			return err
 		}
+		if err := a.keeper.Admits(durable.Replaces(d.bytes(), gradient.ByteSize())); err != nil {
+			return err
+		}
 		if d.sum == nil {
 			err := own(&gradient, a.options.Pool)
 			if err == nil {
@@ -42,6 +45,14 @@ func (a *Accumulator) Apply(changes *durable.Tx, localStep int64, gradient *tens
 		a.options.Arithmetic.Add(d.sum.Data(), d.sum.Data(), gradient.Data())
 		return nil
 	})
+}
+
+// bytes returns the size of the sum.
+func (d *dense) bytes() int {
+	if d.sum == nil {
+		return 0
+	}
+	return d.sum.ByteSize()
 }
 
 func (d *dense) fits(gradient *tensor.Tensor) error {

@@ -34,6 +34,9 @@ func (a *Accumulator) ApplySparse(changes *durable.Tx, localStep int64, g Slices
 		if err := s.fits(g); err != nil {
 			return err
 		}
+		if err := a.keeper.Admits(s.need(g)); err != nil {
+			return err
+		}
 		if s.values != nil {
 			return s.add(g)
 		}
@@ -49,6 +52,21 @@ func (a *Accumulator) ApplySparse(changes *durable.Tx, localStep int64, g Slices
 		}
 		return nil
 	})
+}
+
+// need returns what adding a gradient needs on disk: the sum is written anew, with the rows that only the gradient has.
+func (s *sparse) need(g Slices) durable.Need {
+	const perRow = 16 // an index and a count
+	from := tensor.Of[int64](g.Indices)
+	if s.values == nil {
+		return durable.Adds(g.Values.ByteSize() + perRow*len(from))
+	}
+	rows := s.union(from)
+	if rows == 0 {
+		return durable.Removes()
+	}
+	row := perRow + (s.values.ByteSize()+g.Values.ByteSize())/(len(s.indices)+len(from))
+	return durable.Replaces(row*len(s.indices), row*rows)
 }
 
 func (s *sparse) fits(g Slices) error {

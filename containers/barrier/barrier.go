@@ -107,7 +107,7 @@ func list[T fmt.Stringer](of []T, between string) string {
 // changes are those of the step, here and below; nil for a change by no step.
 func (b *Barrier) CloseBarrier(changes *durable.Tx, cancel bool, by view.StepOrigin) error {
 	return b.room.Do(func() error {
-		if err := b.keeper.Err(); err != nil {
+		if err := b.keeper.Admits(durable.Removes()); err != nil {
 			return err
 		}
 		if b.closed && (b.cancelled || !cancel) {

@@ -59,12 +59,17 @@ func (b *Barrier) insertable(keys []string, values *tensor.Tensor) error {
 	case b.closed && (b.cancelled || len(keys) > 0 && len(b.incomplete) == 0):
 		return status.Errorf(status.Cancelled, "Barrier %s is closed.  Pending enqueues cancelled: %d.  Number of new insertions: %d.  Number of incomplete keys: %d.%s",
 			name, b.cancelling(), len(keys), len(b.incomplete), b.closedBy())
-	case b.keeper.Err() != nil:
-		return b.keeper.Err()
 	case b.index == math.MaxInt64-1:
 		return status.Internalf("Barrier has had %d insertions and can no longer keep track of new ones.", b.index)
 	}
-	return nil
+	return b.keeper.Admits(durable.Adds(values.ByteSize() + bytesOf(keys)))
+}
+
+func bytesOf(keys []string) (n int) {
+	for _, k := range keys {
+		n += len(k)
+	}
+	return n
 }
 
 func (b *Barrier) cancelling() int {

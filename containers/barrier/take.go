@@ -45,7 +45,7 @@ func (b *Barrier) TakeMany(step waiting.Step, changes *durable.Tx, n int, smallB
 			return true, status.Errorf(status.OutOfRange, "PriorityQueue '%s_queue' is closed and has insufficient elements (requested %d, current size %d).%s",
 				b.options.Name, n, ready, b.closedBy())
 		}
-		if err = b.keeper.Err(); err == nil {
+		if err = b.keeper.Admits(durable.Removes()); err == nil {
 			taken, err = b.take(changes, min(n, ready))
 		}
 		return true, err

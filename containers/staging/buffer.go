@@ -37,7 +37,7 @@ func NewBuffer(name string, limits Limits) *Buffer {
 func (b *Buffer) Put(step waiting.Step, changes *durable.Tx, tuple []*tensor.Tensor, done func(error)) (cancel func(cause error)) {
 	bytes := bytesOf(tuple)
 	return b.put(step, tuple, func() (bool, error) {
-		if err := cmp.Or(b.admits(bytes), b.keepable(tuple)); err != nil {
+		if err := cmp.Or(b.admits(bytes), b.keepable(tuple, bytes)); err != nil {
 			return true, err
 		}
 		if !b.fits(len(b.tuples), bytes) {
@@ -59,7 +59,7 @@ func (b *Buffer) Get(step waiting.Step, changes *durable.Tx, done func([]*tensor
 		if len(b.tuples) == 0 {
 			return false, nil
 		}
-		if err := b.keeper.Err(); err != nil {
+		if err := b.keeper.Admits(durable.Removes()); err != nil {
 			return true, err
 		}
 		b.keeper.Change(changes, b.tuples[0].recordGone)
@@ -97,7 +97,7 @@ func (b *Buffer) Size() (n int) {
 // Clear drops all tuples.
 func (b *Buffer) Clear(step waiting.Step, changes *durable.Tx, done func(error)) (cancel func(cause error)) {
 	return b.take(step, func() (bool, error) {
-		if err := b.keeper.Err(); err != nil {
+		if err := b.keeper.Admits(durable.Removes()); err != nil {
 			return true, err
 		}
 		b.keeper.Change(changes, func(r durable.Recorder) {

@@ -52,7 +52,7 @@ func (m *Map) Put(step waiting.Step, changes *durable.Tx, key *tensor.Tensor, in
 		if len(indices) != len(values) {
 			return true, status.InvalidArgumentf("Number of indices '%d' does not match the number of values '%d'", len(indices), len(values))
 		}
-		if err := cmp.Or(m.admits(bytes), m.keepable(values)); err != nil {
+		if err := cmp.Or(m.admits(bytes), m.keepable(values, bytes)); err != nil {
 			return true, err
 		}
 		if len(indices) != m.width {
@@ -210,7 +210,11 @@ func (m *Map) has(key int64, e *entry, indices []int32) error {
 
 // takeFrom takes components from an entry. The entry is removed with the last of them.
 func (m *Map) takeFrom(changes *durable.Tx, key int64, e *entry, indices []int32) ([]*tensor.Tensor, error) {
-	if err := m.keeper.Err(); err != nil {
+	if bytes := int(bytesOf(e.tuple)); len(indices) < m.width { // what is left is written anew
+		if err := m.keeper.Admits(durable.Replaces(bytes, bytes)); err != nil {
+			return nil, err
+		}
+	} else if err := m.keeper.Admits(durable.Removes()); err != nil {
 		return nil, err
 	}
 	out := make([]*tensor.Tensor, len(indices))
@@ -264,7 +268,7 @@ func (m *Map) IncompleteSize() (n int) {
 // Clear drops all tuples.
 func (m *Map) Clear(step waiting.Step, changes *durable.Tx, done func(error)) (cancel func(cause error)) {
 	return m.take(step, func() (bool, error) {
-		if err := m.keeper.Err(); err != nil {
+		if err := m.keeper.Admits(durable.Removes()); err != nil {
 			return true, err
 		}
 		m.keeper.Change(changes, func(r durable.Recorder) {

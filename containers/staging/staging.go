@@ -47,8 +47,8 @@ func (a *area) admits(bytes int64) error {
 	return nil
 }
 
-// keepable returns an error if a durable area cannot take a tuple.
-func (a *area) keepable(t []*tensor.Tensor) error {
+// keepable returns an error if a durable area cannot take a tuple of that many bytes.
+func (a *area) keepable(t []*tensor.Tensor, bytes int64) error {
 	if !a.keeper.Kept() {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (a *area) keepable(t []*tensor.Tensor) error {
 	for i, e := range t {
 		dtypes[i] = e.DType()
 	}
-	return cmp.Or(tuple.CheckKeepable("a tuple of staging area '"+a.name+"'", dtypes...), a.keeper.Err())
+	return cmp.Or(tuple.CheckKeepable("a tuple of staging area '"+a.name+"'", dtypes...), a.keeper.Admits(durable.Adds(int(bytes))))
 }
 
 // fits reports whether there is room for another tuple of the given size beside count tuples.

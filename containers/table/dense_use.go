@@ -70,7 +70,10 @@ func (d *dense[K, V]) Insert(by *durable.Tx, keys, values *tensor.Tensor) error 
 		return d.errDeleted()
 	}
 	in, v := d.key.of(keys), d.value.of(values)
-	if err := cmp.Or(d.keeper.Err(), d.allLegal(in)); err != nil {
+	if err := d.allLegal(in); err != nil {
+		return err
+	}
+	if err := d.keeper.Admits(d.need(in, v)); err != nil {
 		return err
 	}
 	if err := d.grow(n); err != nil {
@@ -85,6 +88,27 @@ func (d *dense[K, V]) Insert(by *durable.Tx, keys, values *tensor.Tensor) error 
 	}
 	d.keeper.Change(by, func(r durable.Recorder) { recordSet(r, d.key, d.value, in, d.width, v, d.valueWidth) })
 	return nil
+}
+
+// need returns what inserting entries needs on disk.
+func (d *dense[K, V]) need(keys []K, values []V) durable.Need {
+	if !d.keeper.Kept() {
+		return durable.Removes()
+	}
+	return putting(d.key, d.value, keys, d.width, values, d.valueWidth, func(key []K) []V {
+		if at, _ := d.probe(&d.buckets, key); at >= 0 {
+			return d.v[at*d.valueWidth : (at+1)*d.valueWidth]
+		}
+		return nil
+	})
+}
+
+// encoded returns about how many bytes the entries in b take on disk, if the table is durable.
+func (d *dense[K, V]) encoded(b *buckets[K, V]) (n int) {
+	if d.keeper.Kept() {
+		d.each(b, func(key []K, value []V) { n += encoded(d.key, d.value, key, d.width, value) })
+	}
+	return n
 }
 
 // put adds an entry or replaces its value, and returns the number of entries added.
@@ -167,7 +191,7 @@ func (d *dense[K, V]) Remove(by *durable.Tx, keys *tensor.Tensor) error {
 		return d.errDeleted()
 	}
 	in := d.key.of(keys)
-	if err := cmp.Or(d.keeper.Err(), d.allLegal(in)); err != nil {
+	if err := cmp.Or(d.keeper.Admits(durable.Removes()), d.allLegal(in)); err != nil {
 		return err
 	}
 	if err := d.own(); err != nil {
@@ -220,12 +244,14 @@ func (d *dense[K, V]) Import(by *durable.Tx, keys, values *tensor.Tensor) error 
 	if d.Deleted() {
 		return d.errDeleted()
 	}
-	if err := d.keeper.Err(); err != nil {
+	fresh := d.over(keys.Retain(), values.Retain())
+	if err := d.keeper.Admits(durable.Replaces(d.encoded(&d.buckets), d.encoded(&fresh))); err != nil {
+		fresh.release()
 		return err
 	}
 	gone := d.buckets
 	defer gone.release()
-	d.buckets = d.over(keys.Retain(), values.Retain())
+	d.buckets = fresh
 	d.n = 0
 	d.each(&d.buckets, func([]K, []V) { d.n++ })
 	d.keeper.Change(by, func(r durable.Recorder) {

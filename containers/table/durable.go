@@ -220,6 +220,34 @@ func recordSet[K comparable, V any](r durable.Recorder, key element[K], value el
 	}
 }
 
+// entryOverhead is about what an entry takes on disk besides its key and its value.
+const entryOverhead = 24
+
+// encoded returns about how many bytes entries take on disk.
+func encoded[K comparable, V any](key element[K], value element[V], keys []K, keyWidth int, values []V) int {
+	return entryOverhead*(len(keys)/keyWidth) + key.encoded(keys) + value.encoded(values)
+}
+
+// encoded returns about how many bytes append appends.
+func (e element[T]) encoded(list []T) int {
+	if e.extra == nil {
+		return int(e.size) * len(list)
+	}
+	return len(list) + int(e.extras(list))
+}
+
+// putting returns what adding entries to a table, or replacing their values, needs on disk. was returns the value of a key that is there already.
+func putting[K comparable, V any](key element[K], value element[V], keys []K, keyWidth int, values []V, width int, was func(key []K) []V) durable.Need {
+	before := 0
+	for i := range len(keys) / keyWidth {
+		k := keys[i*keyWidth : (i+1)*keyWidth]
+		if old := was(k); old != nil {
+			before += encoded(key, value, k, keyWidth, old)
+		}
+	}
+	return durable.Replaces(before, encoded(key, value, keys, keyWidth, values))
+}
+
 // recordDelete records that keys have no values.
 func recordDelete[K comparable](r durable.Recorder, key element[K], keys []K, keyWidth int) {
 	for i := range len(keys) / keyWidth {

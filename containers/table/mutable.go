@@ -61,11 +61,11 @@ func (m *mutable[K, V]) put(by *durable.Tx, keys, values *tensor.Tensor, only bo
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.keeper.Err(); err != nil {
-		return err
-	}
 	e := m.entries
 	in, v := e.key.of(keys), e.value.of(values)
+	if err := m.keeper.Admits(m.need(in, v, only)); err != nil {
+		return err
+	}
 	var gone []K
 	if only {
 		gone = e.keys
@@ -83,13 +83,30 @@ func (m *mutable[K, V]) put(by *durable.Tx, keys, values *tensor.Tensor, only bo
 	return err
 }
 
+// need returns what putting entries into the table needs on disk, after all others were removed if there are only these.
+func (m *mutable[K, V]) need(keys []K, values []V, only bool) durable.Need {
+	e := m.entries
+	switch {
+	case !m.keeper.Kept():
+		return durable.Removes()
+	case only:
+		return durable.Replaces(encoded(e.key, e.value, e.keys, 1, e.values), encoded(e.key, e.value, keys, 1, values))
+	}
+	return putting(e.key, e.value, keys, 1, values, e.width, func(k []K) []V {
+		if row, ok := e.rows[k[0]]; ok {
+			return e.row(row)
+		}
+		return nil
+	})
+}
+
 func (m *mutable[K, V]) Remove(by *durable.Tx, keys *tensor.Tensor) error {
 	if err := m.checkKeys(keys); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.keeper.Err(); err != nil {
+	if err := m.keeper.Admits(durable.Removes()); err != nil {
 		return err
 	}
 	in := m.entries.key.of(keys)

@@ -150,7 +150,7 @@ func (s *static[K, V]) Initialize(by *durable.Tx, src Source, origin view.StepOr
 	if have := s.entries.Load(); have != nil {
 		return s.same(have, src)
 	}
-	if err := s.keeper.Err(); err != nil {
+	if err := s.keeper.Admits(durable.Adds(encoded(e.key, e.value, e.keys, 1, e.values))); err != nil {
 		return err
 	}
 	s.filled = view.Act{By: origin, At: time.Now()}

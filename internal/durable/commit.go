@@ -61,7 +61,7 @@ func (s *Store) requeue(u *unit) {
 // run is the committer.
 func (s *Store) run() {
 	for {
-		s.checkSpace()
+		s.checkSpace(time.Now())
 		s.mu.Lock()
 		failed := s.failure.Load() != nil
 		if failed || s.closing {
@@ -118,7 +118,7 @@ func (s *Store) nextLook(now time.Time) time.Duration {
 	if b := s.firstBlocked(); b != nil {
 		d = max(time.Nanosecond, b.ended.Add(s.patience).Sub(now))
 	}
-	if s.full() && (d == 0 || d > spaceInterval) {
+	if (s.room.short || s.room.wanted.Load()) && s.failure.Load() == nil && (d == 0 || d > spaceInterval) {
 		d = spaceInterval
 	}
 	return d
@@ -273,6 +273,8 @@ func (s *Store) write(g *group) error {
 	s.applying = false
 	took := time.Since(start)
 	s.sinceLook += int64(b.Len())
+	s.room.used.Add(int64(b.Len()))
+	s.room.since += int64(b.Len())
 	s.count(func(st *Stats) {
 		st.Commits++
 		st.Bytes += int64(b.Len())
@@ -363,6 +365,7 @@ func (s *Store) forget(u *unit) []*change {
 	changes := u.changes
 	for _, c := range changes {
 		s.pending.Add(-c.size)
+		s.room.drop(c)
 		k := c.slot
 		k.take(u)
 		if len(k.changes) == 0 && k.cell.slots[k.key] == k {

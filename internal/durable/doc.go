@@ -20,8 +20,17 @@
 // writes through a file system that freezes at the first error (see guard). A value that can't be encoded fails the store, too: the state in
 // memory would be ahead of the disk.
 //
-// A disk with less than Options.Reserve free does not fail the store: Err asks its callers to make no changes for a while. Changes that were
-// made by then are written, for which the reserve is there.
+// A disk with less than Options.Reserve free does not fail the store: Admits asks its callers to add nothing for a while. Changes that were made
+// by then are written, for which the reserve is there, and so are those that remove something, until a quarter of it is left.
+//
+// # Room
+//
+// Options.Limit bounds the files in the same way. What may be removed is still in them until they are rewritten: near the limit, and when
+// something was refused, the store has pebble compact all levels, a range of keys after the other, since there are two copies of each
+// meanwhile. It rests for eight times as long as that took. What replaces other values is never refused: commits wait for such a rewriting
+// while the files exceed the limit by a quarter.
+//
+// The file system delays what compactions write (Options.Compaction), unless commits or the end of the store wait for them.
 //
 // # On disk
 //

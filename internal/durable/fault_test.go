@@ -55,7 +55,7 @@ func runFault(t *testing.T, at int, lasting bool) (injected bool) {
 	}))
 	hangs := time.AfterFunc(time.Minute, func() { panic("the store hangs") })
 	defer hangs.Stop()
-	acked, failed := runWork(t, fs)
+	acked, failed := runWork(t, fs, int64(at/4%2)) // every other time, files are rewritten all the time
 	if what.Load() == nil {
 		return false
 	}
@@ -79,9 +79,9 @@ func runFault(t *testing.T, at int, lasting bool) (injected bool) {
 }
 
 // runWork commits transactions, and returns what was acknowledged, and whether there was an error.
-func runWork(t *testing.T, fs vfs.FS) (acked map[string]string, failed bool) {
+func runWork(t *testing.T, fs vfs.FS, limit int64) (acked map[string]string, failed bool) {
 	acked = map[string]string{}
-	s, err := Open("/d/store", Options{Owner: "/job:ps/task:0", Log: quiet, FS: fs})
+	s, err := Open("/d/store", Options{Owner: "/job:ps/task:0", Log: quiet, FS: fs, Limit: limit})
 	if err != nil {
 		return acked, true
 	}

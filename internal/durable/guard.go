@@ -18,10 +18,15 @@ type guard struct {
 	vfs.FS
 	failed func(op, name string, err error)
 	frozen atomic.Bool
+	pace   *pace // of compactions
 }
 
 // freeze stops all changes of the disk.
-func (g *guard) freeze() { g.frozen.Store(true) }
+func (g *guard) freeze() {
+	if !g.frozen.Swap(true) {
+		g.pace.lift()
+	}
+}
 
 // fails reports whether err is an error, after freezing the disk.
 func (g *guard) fails(op, name string, err error) bool {
@@ -29,6 +34,7 @@ func (g *guard) fails(op, name string, err error) bool {
 		return false
 	}
 	if !g.frozen.Swap(true) {
+		g.pace.lift()
 		g.failed(op, name, err)
 	}
 	return true
@@ -41,7 +47,7 @@ func (g *guard) change(op, name string, f func() error) {
 	}
 }
 
-func (g *guard) open(op, name string, f func() (vfs.File, error)) (vfs.File, error) {
+func (g *guard) open(op, name string, f func() (vfs.File, error)) (*guardedFile, error) {
 	file := &guardedFile{guard: g, name: name}
 	if g.frozen.Load() {
 		return file, nil
@@ -53,7 +59,9 @@ func (g *guard) open(op, name string, f func() (vfs.File, error)) (vfs.File, err
 }
 
 func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	return g.open("create", name, func() (vfs.File, error) { return g.FS.Create(name, category) })
+	f, err := g.open("create", name, func() (vfs.File, error) { return g.FS.Create(name, category) })
+	f.paced = category == compactionCategory
+	return f, err
 }
 
 func (g *guard) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
@@ -115,6 +123,7 @@ type guardedFile struct {
 	vfs.File
 	guard *guard
 	name  string
+	paced bool // a compaction writes it
 }
 
 func (f *guardedFile) change(op string, do func() error) {
@@ -124,6 +133,9 @@ func (f *guardedFile) change(op string, do func() error) {
 }
 
 func (f *guardedFile) Write(p []byte) (int, error) {
+	if f.paced {
+		f.guard.pace.took(len(p))
+	}
 	f.change("write", func() error {
 		_, err := f.File.Write(p)
 		return err

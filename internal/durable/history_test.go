@@ -104,8 +104,12 @@ func runHistory(t *testing.T, seed uint64) int {
 		}
 		return nil
 	}))
+	o := Options{Owner: "/job:ps/task:0", Log: quiet, FS: fs, Patience: patience}
+	if h.rng.IntN(3) == 0 {
+		o.Limit, o.Compaction = 1, h.rng.Int64N(1<<20) // files are rewritten all the time
+	}
 	var err error
-	if h.store, err = Open("/d/store", Options{Owner: "/job:ps/task:0", Log: quiet, FS: fs, Patience: patience}); err != nil {
+	if h.store, err = Open("/d/store", o); err != nil {
 		t.Fatal(err)
 	}
 	for range 10 + h.rng.IntN(120) {

@@ -16,12 +16,13 @@ func (k *Keeper) Keep(c *Cell, state func(r Recorder)) {
 // Kept reports whether the resource is durable.
 func (k *Keeper) Kept() bool { return k.cell != nil }
 
-// Err returns an error if the resource must not change, since changes of it cannot be kept.
-func (k *Keeper) Err() error {
+// Admits returns an error if the resource must not change in a way that needs n, since the change could not be kept. It is called before the
+// change.
+func (k *Keeper) Admits(n Need) error {
 	if k.cell == nil {
 		return nil
 	}
-	return k.cell.store.Err()
+	return k.cell.store.Admits(n)
 }
 
 // Change calls record, if the resource is durable, to record a change by a step, or by none if by is nil. The change of a step is on disk when
@@ -38,25 +39,41 @@ func (k *Keeper) Change(by *Tx, record func(r Recorder)) {
 	}
 }
 
+// Size returns about how many bytes state records, which is called once.
+func Size(state func(r Recorder)) int {
+	n := 0
+	state(Recorder{size: &n})
+	return n
+}
+
 // Recorder records what changes in a resource's cell, or all that it has in an image.
 type Recorder struct {
 	tx    *Tx
 	cell  *Cell
 	image *Image // instead of both, if it is not nil
+	size  *int   // instead of all, if it is not nil: the bytes of what is set
 }
 
 // Set sets a key, and takes over v.
 func (r Recorder) Set(key []byte, v Value) {
-	if r.image != nil {
+	switch {
+	case r.size != nil:
+		*r.size += len(key)
+		if sized, ok := v.(interface{ Size() int }); ok {
+			*r.size += sized.Size()
+		}
+		v.Release()
+		return
+	case r.image != nil:
 		r.image.add(key, v)
 		return
 	}
 	r.tx.Set(r.cell, key, v)
 }
 
-// Delete deletes a key. An image has no keys that are not there.
+// Delete deletes a key. What has none, such as an image, has none that are not there.
 func (r Recorder) Delete(key []byte) {
-	if r.image == nil {
+	if r.tx != nil {
 		r.tx.Delete(r.cell, key)
 	}
 }

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -49,7 +50,8 @@ func newReader(f vfs.FS, dir string) (*Store, *pebble.Lock, error) {
 		dir: dir, log: slog.New(slog.DiscardHandler), owner: was.name, lock: lock, readOnly: &was, cells: map[Place]*Cell{},
 		work: make(chan struct{}, 1), progress: make(chan struct{}, 1), closing: true, stopped: true,
 	}
-	s.guard = &guard{FS: f, failed: func(string, string, error) {}}
+	s.life, s.die = context.WithCancel(context.Background())
+	s.guard = &guard{FS: f, pace: newPace(0), failed: func(string, string, error) {}}
 	s.guard.freeze() // reading changes nothing
 	return s, lock, nil
 }

@@ -2,12 +2,14 @@ package durable
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +19,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/contain"
 )
 
@@ -42,8 +45,13 @@ type Options struct {
 	Owner string
 	// Log must not be nil.
 	Log *slog.Logger
-	// Reserve is the free bytes of the disk below which Err refuses changes; 0 is 256 MiB. What has been changed by then is still written.
+	// Reserve is the free bytes of the disk below which Admits refuses what adds something; 0 is 256 MiB. What has been changed by then is
+	// still written.
 	Reserve int64
+	// Limit is the bytes of all files beyond which Admits refuses what adds something; 0 is none.
+	Limit int64
+	// Compaction is how many bytes a second compactions write; 0 is without a bound. Compactions for which commits wait have none.
+	Compaction int64
 	// FS is the file system; nil is the operating system's.
 	FS vfs.FS
 	// Patience is how long a transaction that has ended waits for others that it depends on; 0 is one second.
@@ -55,7 +63,6 @@ type Store struct {
 	dir      string
 	log      *slog.Logger
 	owner    string
-	reserve  uint64
 	patience time.Duration
 	guard    *guard
 	lock     io.Closer
@@ -64,10 +71,12 @@ type Store struct {
 	progress chan struct{} // pebble flushed or compacted
 	finished chan struct{} // the committer has ended
 
+	life context.Context // ends when the database is closed
+	die  context.CancelFunc
+
 	failure atomic.Pointer[refused] // for good
-	refused atomic.Pointer[refused] // what Err returns
-	errMu   sync.Mutex              // guards writes of refused
 	pending atomic.Int64
+	room    room
 
 	gate Gate
 
@@ -119,10 +128,14 @@ type Stats struct {
 // another owner, has a newer format (FAILED_PRECONDITION), or is damaged (DATA_LOSS).
 func Open(dir string, o Options) (*Store, error) {
 	s := &Store{
-		dir: dir, log: o.Log, owner: o.Owner, reserve: uint64(cmp.Or(o.Reserve, defaultReserve)), patience: cmp.Or(o.Patience, defaultPatience),
+		dir: dir, log: o.Log, owner: o.Owner, patience: cmp.Or(o.Patience, defaultPatience),
 		work: make(chan struct{}, 1), progress: make(chan struct{}, 1), finished: make(chan struct{}), cells: map[Place]*Cell{},
 	}
-	s.guard = &guard{FS: cmp.Or[vfs.FS](o.FS, vfs.Default), failed: func(op, name string, err error) {
+	s.life, s.die = context.WithCancel(context.Background())
+	s.room.limit, s.room.reserve, s.room.memory = o.Limit, cmp.Or(o.Reserve, defaultReserve), tensor.NewPool("durable changes", 0)
+	s.room.free.Store(math.MaxInt64)
+	s.room.stale.Store(true)
+	s.guard = &guard{FS: cmp.Or[vfs.FS](o.FS, vfs.Default), pace: newPace(o.Compaction), failed: func(op, name string, err error) {
 		s.fail(status.Internalf("the durable store in %s has failed: %s %s: %v", dir, op, name, err))
 	}}
 	if err := s.open(); err != nil {
@@ -130,7 +143,7 @@ func Open(dir string, o Options) (*Store, error) {
 		s.closeDatabase()
 		return nil, errors.Join(err, s.unlock())
 	}
-	s.checkSpace()
+	s.checkSpace(time.Now())
 	contain.Go(s.log, "The durable store", func() {
 		defer close(s.finished)
 		s.run()
@@ -313,16 +326,14 @@ func (s *Store) options(lock *pebble.Lock, create bool) *pebble.Options {
 		ErrorIfNotExists:            !create,
 	}
 	o.Experimental.FileCacheShards = 1
+	if s.room.limit > 0 {
+		// A log that is kept to be written again has the size of the largest batch that it ever had.
+		o.Cleaner, o.MaxManifestFileSize = removing{}, manifestBytes
+	}
 	return o
 }
 
 func (s *Store) listener() *pebble.EventListener {
-	progress := func() {
-		select {
-		case s.progress <- struct{}{}:
-		default:
-		}
-	}
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
 			s.fail(status.Internalf("the durable store in %s has failed: %v", s.dir, err))
@@ -330,8 +341,10 @@ func (s *Store) listener() *pebble.EventListener {
 		DataCorruption: func(i pebble.DataCorruptionInfo) {
 			s.fail(damaged(s.dir, fmt.Sprintf("%s: %v", i.Path, i.Details)))
 		},
-		FlushEnd:      func(pebble.FlushInfo) { progress() },
-		CompactionEnd: func(pebble.CompactionInfo) { progress() },
+		FlushEnd:      func(pebble.FlushInfo) { s.moved() },
+		CompactionEnd: func(pebble.CompactionInfo) { s.moved() },
+		TableDeleted:  func(pebble.TableDeleteInfo) { s.moved() },
+		WALDeleted:    func(pebble.WALDeleteInfo) { s.moved() },
 	}
 }
 
@@ -459,21 +472,17 @@ func (s *Store) closeDatabase() {
 	defer s.dbMu.Unlock()
 	db := s.db
 	s.db = nil
+	s.die()
 	if db == nil || s.applying {
 		return
+	}
+	s.guard.pace.lift()
+	if ended := s.room.rewriting; ended != nil {
+		<-ended
 	}
 	if err := contain.Run(s.log, "The closing of the durable store", db.Close); err != nil {
 		s.fail(status.Internalf("can't close the durable store in %s: %v", s.dir, err))
 	}
-}
-
-// Err returns why changes are refused now, or nil. While the disk has less than the reserve free, it is RESOURCE_EXHAUSTED. After a failed
-// write or fsync it is INTERNAL, for good.
-func (s *Store) Err() error {
-	if r := s.refused.Load(); r != nil {
-		return r.err
-	}
-	return nil
 }
 
 // fail makes the store fail closed: nothing more is written, and all that is not acknowledged fails with the first such error. Pebble may
@@ -483,9 +492,6 @@ func (s *Store) fail(err error) {
 		return
 	}
 	s.guard.freeze()
-	s.errMu.Lock()
-	s.refused.Store(s.failure.Load())
-	s.errMu.Unlock()
 	s.log.Error("The durable store has failed; the task refuses changes until it is restarted", "directory", s.dir, "error", err)
 	s.wake()
 	select {
@@ -494,45 +500,23 @@ func (s *Store) fail(err error) {
 	}
 }
 
-// full reports whether changes are refused for lack of space.
-func (s *Store) full() bool { return s.refused.Load() != nil && s.failure.Load() == nil }
-
-// checkSpace refuses changes while the disk has too little space, and permits them afterwards.
-func (s *Store) checkSpace() {
-	u, err := s.guard.GetDiskUsage(s.dir)
-	if err != nil {
-		return
-	}
-	s.errMu.Lock()
-	defer s.errMu.Unlock()
-	if s.failure.Load() != nil {
-		return
-	}
-	was := s.refused.Load()
-	switch {
-	case u.AvailBytes >= s.reserve && was != nil:
-		s.refused.Store(nil)
-		s.log.Info("The disk of the durable store has enough space again", "directory", s.dir, "free", u.AvailBytes)
-	case u.AvailBytes < s.reserve && was == nil:
-		s.refused.Store(&refused{status.Errorf(status.ResourceExhausted,
-			"the disk of the durable store in %s has %d bytes free, less than the reserve of %d; free some space", s.dir, u.AvailBytes, s.reserve)})
-		s.log.Warn("The disk of the durable store is full; the task refuses changes", "directory", s.dir, "free", u.AvailBytes, "reserve", s.reserve)
-	}
-}
-
-// throttle waits while flushes and compactions lag behind.
+// throttle waits while flushes and compactions lag behind, or files exceed the limit by much.
 func (s *Store) throttle() {
 	if s.sinceLook < lookBytes {
 		return // too little was written to change anything
 	}
+	lower := func() {}
 	for s.failure.Load() == nil {
 		m := s.db.Metrics()
-		if m.MemTable.Size < backlogBytes && m.Levels[0].Sublevels < backlogSublevels {
+		if m.MemTable.Size < backlogBytes && m.Levels[0].Sublevels < backlogSublevels && !s.crowded() {
 			s.sinceLook = 0
-			return
+			break
 		}
+		lower()
+		lower = s.guard.pace.lift() // what commits wait for has no bound
 		<-s.progress
 	}
+	lower()
 }
 
 func (s *Store) count(f func(*Stats)) {
@@ -553,12 +537,21 @@ func (s *Store) Stats() Stats {
 	s.mu.Lock()
 	st.Resources = len(s.cells)
 	s.mu.Unlock()
-	_ = s.read(func(db *pebble.DB) error { // a store that is closed takes no space that it could tell
-		st.Disk = int64(db.Metrics().DiskSpaceUsage())
-		return nil
-	})
+	st.Disk, _ = s.size() // 0 if the directory cannot be read
 	return st
 }
+
+// manifestBytes is the size at which pebble begins a new manifest if there is a limit.
+const manifestBytes = 1 << 20
+
+// removing has pebble remove each file that it does not need any more, logs included: it overwrites none if a cleaner, such as that of archives,
+// needs what is in them.
+type removing struct {
+	pebble.DeleteCleaner
+	needing
+}
+
+type needing struct{ pebble.ArchiveCleaner }
 
 // pebbleLog passes on pebble's messages.
 type pebbleLog struct{ s *Store }

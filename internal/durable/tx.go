@@ -72,7 +72,8 @@ type change struct {
 	unit   *unit
 	value  Value // nil: the key is deleted
 	size   int64
-	winner bool // it is the last change of its key in its batch
+	held   int64 // of them and others, as counted in the store's memory
+	winner bool  // it is the last change of its key in its batch
 }
 
 // Begin starts a transaction.
@@ -131,11 +132,13 @@ func (t *Tx) record(c *Cell, key []byte, v Value) (unused Value) {
 	k.changes = append(k.changes, ch)
 	unused = ch.value
 	s.pending.Add(-ch.size)
+	s.room.drop(ch)
 	ch.value, ch.size = v, int64(len(key))
 	if sized, ok := v.(interface{ Size() int }); ok {
 		ch.size += int64(sized.Size())
 	}
 	s.pending.Add(ch.size)
+	s.room.hold(ch)
 	return unused
 }
 
