@@ -2,6 +2,7 @@ package troupe
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -122,4 +123,86 @@ func TestDurableContainers(t *testing.T) {
 			t.Errorf("a variable that was reset: %v", err)
 		}
 	})
+}
+
+// durableUse is a kind of durable resource: op makes it larger, undo makes it smaller again.
+type durableUse struct {
+	kind     string
+	op, undo op.Runnable
+}
+
+// durableUses returns uses of resources of each kind. All have something after the first op.
+func durableUses(s *op.Scope) []durableUse {
+	in := func(name string) []attr.Attr { return []attr.Attr{attr.Container("jobs"), attr.SharedName(name)} }
+	types := []tensor.DType{tensor.Int64}
+	value, key, index := op.Const(s, int64(7)), op.Const(s, []string{"key"}), op.Const(s, []int32{0})
+	number := op.Const(s, int64(1))
+
+	variable := op.VarHandleOp(s, tensor.Int64, shape.Unknown(), in("variable")...)
+	queue := op.FIFOQueueV2(s, types, in("queue")...)
+	table := op.MutableHashTableV2(s, tensor.String, tensor.Int64, in("table")...)
+	sum := op.ResourceConditionalAccumulator(s, tensor.Float32, shape.Scalar(), in("accumulator")...)
+	barrier := op.Barrier(s, types, append(in("barrier"), attr.Shapes([]shape.Shape{shape.Scalar()}))...)
+	_, _, taken := op.BarrierTakeMany(s, barrier, op.Const(s, int32(1)), types)
+	return []durableUse{
+		{"variable", op.AssignVariableOp(s, variable, op.Const(s, []int64{1, 2, 3})), op.AssignVariableOp(s, variable, value)},
+		{"queue", op.QueueEnqueueV2(s, queue, []op.Output{value}), op.QueueDequeueV2(s, queue, types)[0]},
+		{"table", op.LookupTableInsertV2(s, table, key, op.Const(s, []int64{1})), op.LookupTableRemoveV2(s, table, key)},
+		{"accumulator", op.ResourceAccumulatorApplyGradient(s, sum, number, op.Const(s, float32(1))), op.ResourceAccumulatorTakeGradient(s, sum, op.Const(s, int32(1)), tensor.Float32)},
+		{"barrier", op.BarrierInsertMany(s, barrier, key, op.Const(s, []int64{1}), 0), taken[0]},
+		{"staging area", op.Stage(s, []op.Output{value}, in("stage")...), op.Unstage(s, types, in("stage")...)[0]},
+		{"staging map", op.MapStage(s, number, index, []op.Output{value}, types, in("map")...), op.MapUnstage(s, number, index, types, in("map")...)[0]},
+	}
+}
+
+// TestDataLimit: beyond the limit, what makes resources of any kind larger is refused, and what makes them smaller, or no larger, is not.
+func TestDataLimit(t *testing.T) {
+	dir := t.TempDir()
+	scope := op.NewScope()
+	uses := durableUses(scope)
+	for _, c := range []struct {
+		what  string
+		limit int64
+		use   func(u durableUse, eval func(op.Runnable) error)
+	}{
+		{"without a limit", 0, func(u durableUse, eval func(op.Runnable) error) {
+			if err := eval(u.op); err != nil {
+				t.Errorf("%s: %v", u.kind, err)
+			}
+		}},
+		{"with a limit", 1, func(u durableUse, eval func(op.Runnable) error) {
+			if err := eval(u.undo); err != nil {
+				t.Errorf("a smaller %s beyond the limit: %v", u.kind, err)
+			}
+			if err := eval(u.op); status.CodeOf(err) != status.ResourceExhausted || !strings.Contains(err.Error(), "--data-limit") {
+				t.Errorf("a larger %s beyond the limit: %v", u.kind, err)
+			}
+		}},
+		{"below a limit", 1 << 30, func(u durableUse, eval func(op.Runnable) error) {
+			if err := errors.Join(eval(u.op), eval(u.undo)); err != nil {
+				t.Errorf("%s, with room again: %v", u.kind, err)
+			}
+		}},
+	} {
+		server, err := NewLocalServer(t.Context(), silent, WithDurable(dir, "jobs"), WithDataLimit(c.limit), WithCompactionRate(c.limit))
+		if err != nil {
+			t.Fatal(err)
+		}
+		session := sessionOf(t, server, scope)
+		for _, u := range uses {
+			c.use(u, func(what op.Runnable) error {
+				out, err := session.Eval(t.Context(), nil, what)
+				for _, v := range out {
+					v.Release()
+				}
+				return err
+			})
+		}
+		stop(t, server)
+	}
+	for _, o := range []Option{WithDataLimit(1), WithCompactionRate(1), WithDataLimit(-1), WithCompactionRate(-1)} {
+		if _, err := NewLocalServer(t.Context(), silent, o); status.CodeOf(err) != status.InvalidArgument {
+			t.Errorf("a limit of nothing: %v", err)
+		}
+	}
 }

@@ -40,6 +40,8 @@ type options struct {
 	memoryLimit    int64
 	data           string
 	durable        []string
+	dataLimit      int64
+	compactionRate int64
 	processMemory  int64
 	stepMemory     int64
 	sessionMemory  int64
@@ -166,6 +168,19 @@ func WithDurable(dir string, patterns ...string) Option {
 	return option("WithDurable", func(o *options) { o.data, o.durable = dir, patterns })
 }
 
+// WithDataLimit limits the bytes of the files that keep the server's durable containers (WithDurable). What would make them larger fails with
+// RESOURCE_EXHAUSTED before it changes anything; reads, and what removes something or replaces it by something no larger, go on. When there is
+// room again, so do changes. 0, the default, means no limit other than the disk's.
+func WithDataLimit(bytes int64) Option {
+	return option("WithDataLimit", func(o *options) { o.dataLimit = bytes })
+}
+
+// WithCompactionRate limits how many bytes a second the server writes to rewrite files of durable containers without what is not there any
+// more, so that this leaves the disk to steps. Steps never wait for it: if they would, there is no limit. 0, the default, means none.
+func WithCompactionRate(bytesPerSecond int64) Option {
+	return option("WithCompactionRate", func(o *options) { o.compactionRate = bytesPerSecond })
+}
+
 // LeastProcessMemory is the least limit of WithProcessMemory, in bytes: a server has about half of it in use before anybody uses it.
 const LeastProcessMemory = 16 << 20
 
@@ -212,7 +227,7 @@ func (o *options) check(self spec.Task) error {
 			return status.InvalidArgumentf("the address to bind (--bind, WithBind) is invalid: %s", status.From(err).Message)
 		}
 	}
-	return errors.Join(o.checkMemory(), o.checkCertificate(self), o.checkHTTP(), remote.CheckDurable(o.data, o.durable))
+	return errors.Join(o.checkMemory(), o.checkCertificate(self), o.checkHTTP(), remote.CheckDurable(o.data, o.durable), o.checkData())
 }
 
 // checkMemory rejects negative limits, and a limit of the process that no server can work with.
@@ -227,6 +242,22 @@ func (o *options) checkMemory() error {
 	}
 	if o.processMemory > 0 && o.processMemory < LeastProcessMemory {
 		return status.InvalidArgumentf("The process's memory limit is %d bytes, and a server needs at least %d", o.processMemory, LeastProcessMemory)
+	}
+	return nil
+}
+
+// checkData rejects limits of durable containers that cannot be, or without durable containers.
+func (o *options) checkData() error {
+	for _, l := range []struct {
+		what   string
+		number int64
+	}{{"limit of the files of durable containers (--data-limit, WithDataLimit)", o.dataLimit}, {"rate of their compaction (--data-compaction-rate, WithCompactionRate)", o.compactionRate}} {
+		switch {
+		case l.number < 0:
+			return status.InvalidArgumentf("The %s is negative: %d", l.what, l.number)
+		case l.number > 0 && o.data == "":
+			return status.InvalidArgumentf("The %s needs a directory for their data (--data; in Python, data=; in Go, WithDurable)", l.what)
+		}
 	}
 	return nil
 }

@@ -36,3 +36,9 @@ func TestDurableExport(t *testing.T) {
 	t.Parallel() // it waits more than it computes
 	runWithPackage(t, 2*time.Minute, "TensorFlow reads the export, and is read\n", "clients/durable_export.py")
 }
+
+// TestDurableLimit fills a durable queue up to its limit and empties it, again and again.
+func TestDurableLimit(t *testing.T) {
+	t.Parallel() // it waits more than it computes
+	runWithPackage(t, 2*time.Minute, "full, and empty, and full\n", "clients/durable_limit.py")
+}

@@ -79,6 +79,7 @@ var clientWares = map[string]struct {
 }{
 	"clients/durable.py":           {args: []string{"1"}},
 	"clients/durable_export.py":    {},
+	"clients/durable_limit.py":     {},
 	"clients/eager.py":             {jobs: "worker=2", args: []string{"{address worker:0}", "{address worker:1}"}},
 	"clients/lost_workers.py":      {args: []string{"1", "1"}},
 	"clients/parameter_servers.py": {jobs: "ps=1,worker=2", args: []string{"{address worker:0}", "{address worker:1}", "{address ps:0}"}},

@@ -37,7 +37,7 @@ func (n *Node) openStore(c Config) (_ *durable.Store, err error) {
 	if n.lasting, err = parseDurable(c.Durable); err != nil {
 		return nil, err
 	}
-	return durable.Open(n.dataDir(c), durable.Options{Owner: n.self.Name(), Log: n.log})
+	return durable.Open(n.dataDir(c), durable.Options{Owner: n.self.Name(), Log: n.log, Limit: c.DataLimit, Compaction: c.CompactionRate})
 }
 
 // dataDir returns the task's own directory: the tasks of a machine may be given the same one.

@@ -99,6 +99,8 @@ type Config struct {
 	// pattern is the default container. Guests have those of their host.
 	Data    string
 	Durable []string
+	// DataLimit bounds the bytes of the files in that directory, and CompactionRate how many bytes a second their compaction writes; 0 is none.
+	DataLimit, CompactionRate int64
 	// Outsiders allows processes that are not tasks of the cluster to exchange messages with the program's actors.
 	Outsiders bool
 	// End, if set, makes the program end the task and allows running steps the given time, or the program's default if it is 0. End does not

@@ -134,6 +134,7 @@ class LocalCluster:
         host: str = "127.0.0.1",
         data: Optional[str] = None,
         durable: Union[str, Sequence[str], None] = None,
+        data_limit: Union[int, str, None] = None,
         **jobs: int,
     ) -> None:
         """Starts the cluster; all tasks serve when the constructor returns.
@@ -148,6 +149,8 @@ class LocalCluster:
             data: a directory in which the containers in `durable` outlive the tasks' processes.
             durable: names or patterns of containers, such as ``"jobs"`` or ``["jobs", "problem_*"]``. The empty
                 name is the default container.
+            data_limit: most bytes of the files of each task, such as ``10 << 30`` or ``"10GiB"``. What would
+                make them larger fails with RESOURCE_EXHAUSTED; reads and removals go on.
             **jobs: as `tasks`.
 
         Raises:
@@ -165,7 +168,7 @@ class LocalCluster:
                 raise TypeError(f"the number of tasks of the job {job} is an int, not {count!r}")
             if count < 1:
                 raise ValueError(f"the job {job} has {count} tasks; a job has at least one")
-        self._flags = [*_process.flag_list(flags), *_process.durable_flags(data, durable)]
+        self._flags = [*_process.flag_list(flags), *_process.durable_flags(data, durable, data_limit)]
         if "http" not in (flag.partition("=")[0].lstrip("-") for flag in self._flags):
             self._flags.append("--http=127.0.0.1:0")
         self._host = host

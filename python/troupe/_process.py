@@ -51,9 +51,15 @@ class ServerError(RuntimeError):
         self.message = message
 
 
-def durable_flags(data: Optional[str], durable: Union[str, Sequence[str], None]) -> List[str]:
+def durable_flags(
+    data: Optional[str],
+    durable: Union[str, Sequence[str], None],
+    data_limit: Union[int, str, None],
+) -> List[str]:
     """Returns the flags for containers that outlive their processes."""
     flags = [] if data is None else [f"--data={data}"]
+    if data_limit is not None:
+        flags.append(f"--data-limit={data_limit}")
     if durable is not None:
         patterns = [durable] if isinstance(durable, str) else durable
         flags.append("--durable=" + ",".join(patterns))

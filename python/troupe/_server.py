@@ -104,6 +104,7 @@ class Server:
         startup_timeout: Optional[float] = None,
         data: Optional[str] = None,
         durable: Union[str, Sequence[str], None] = None,
+        data_limit: Union[int, str, None] = None,
     ) -> None:
         """Creates a server; its port is bound when the constructor returns.
 
@@ -126,6 +127,8 @@ class Server:
                 other tasks, too: each has a directory of its own in it.
             durable: names or patterns of containers (``tf.container``), such as ``"jobs"`` or
                 ``["jobs", "problem_*"]``. The empty name is the default container.
+            data_limit: most bytes of the files in the directory, such as ``10 << 30`` or ``"10GiB"``. What would
+                make them larger fails with RESOURCE_EXHAUSTED; reads and removals go on.
 
         Raises:
             TypeError: an argument has the wrong type.
@@ -141,7 +144,7 @@ class Server:
         flags = _process.flag_list(flags)
         if startup_timeout is not None:
             flags = [*flags, f"--startup-timeout={startup_timeout:f}s"]
-        flags = [*flags, *_process.durable_flags(data, durable)]
+        flags = [*flags, *_process.durable_flags(data, durable, data_limit)]
         self._process = _process.Process(self._definition.SerializeToString(), flags, echo)
         self._call(self._process.wait_target)
         if start:

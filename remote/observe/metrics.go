@@ -94,7 +94,7 @@ var (
 	dataWritten   = counter("troupe_data_written_bytes_total", "Bytes of changes that were written to the disk of durable containers.", "task")
 	dataSync      = counter("troupe_data_sync_seconds_total", "How long commits of durable containers waited for the disk.", "task")
 	dataSplits    = counter("troupe_data_splits_total", "Steps whose changes of durable containers reached the disk in parts, since others could not wait for their end.", "task")
-	dataRefusing  = gauge("troupe_data_refusing", "1 while changes of durable containers are refused: the disk is full or has failed.", "task")
+	dataRefusing  = gauge("troupe_data_refusing", "1 while what adds to durable containers is refused: there is no room (--data-limit, the disk), or the disk has failed.", "task")
 
 	queueElements  = gauge("troupe_queue_elements", "Elements in the queue. Only the queues with the most elements have metrics of their own; troupe_queues_omitted counts the others.", "task", "device", "container", "queue")
 	queueCapacity  = gauge("troupe_queue_capacity", "The most elements that the queue takes; +Inf without a bound.", "task", "device", "container", "queue")

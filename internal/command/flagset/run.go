@@ -15,17 +15,21 @@ import (
 type Run struct {
 	flags                                  *pflag.FlagSet
 	device, process, step, session, client Size
+	dataLimit, compaction                  Size
 	lease, startup                         time.Duration
 	Drain                                  time.Duration
 	Unpinned                               Unpinned
 	data, durable                          string
 }
 
-// mostMemory is more than machines have.
+// mostMemory is more than machines have, also on their disks.
 const mostMemory Size = 1 << 50
 
 // tensors are the bounds of memory for tensors: with less than the least, not even small graphs run.
 var tensors = Bounds[Size]{Least: 1 << 20, Most: mostMemory, OrZero: true}
+
+// files are the bounds of the files of durable containers, and of what is written to rewrite them in a second.
+var files = Bounds[Size]{Least: 1 << 20, Most: mostMemory, OrZero: true}
 
 // Add adds the flags.
 func (f *Run) Add(flags *pflag.FlagSet) {
@@ -41,6 +45,8 @@ func (f *Run) Add(flags *pflag.FlagSet) {
 		"(each task has its own, as TensorFlow's servers do; the default with --server-def)")
 	flags.StringVar(&f.data, "data", "", "directory for what outlives the process, with a directory of its own for each task")
 	flags.StringVar(&f.durable, "durable", "", "containers whose resources, such as variables and queues, outlive the process, as patterns with commas between them, such as jobs,my_problem_*; an empty pattern is the default container; variables of a pattern with :snapshot=30s are written at that interval, not at every step; needs --data")
+	Bytes(flags, &f.dataLimit, "data-limit", files, "most bytes of the files in a task's directory of --data, such as 10GiB: what would make them larger fails, while reads and removals go on (0: what the disk has)")
+	Bytes(flags, &f.compaction, "data-compaction-rate", files, "most bytes a second that are written to rewrite these files without what is not there any more, unless steps would wait for it (0: no limit)")
 	Duration(flags, &f.Drain, "drain", 5*time.Second, UpTo(Longest), "how long running steps may continue when the server is stopped")
 }
 
@@ -58,6 +64,8 @@ func (f *Run) Options() []troupe.Option {
 		flagOption{"startup-timeout", troupe.WithStartup(f.startup)},
 		flagOption{"data", troupe.WithDurable(f.data, patterns...)},
 		flagOption{"durable", troupe.WithDurable(f.data, patterns...)},
+		flagOption{"data-limit", troupe.WithDataLimit(int64(f.dataLimit))},
+		flagOption{"data-compaction-rate", troupe.WithCompactionRate(int64(f.compaction))},
 		flagOption{"memory-limit", troupe.WithMemoryLimit(int64(f.device))},
 		flagOption{"process-memory", troupe.WithProcessMemory(int64(f.process))},
 		flagOption{"step-memory", troupe.WithStepMemory(int64(f.step))},
