@@ -95,7 +95,7 @@ func (d *dense[K, V]) need(keys []K, values []V) durable.Need {
 	if !d.keeper.Kept() {
 		return durable.Removes()
 	}
-	return putting(d.key, d.value, keys, d.width, values, d.valueWidth, func(key []K) []V {
+	return putting(d.key, d.value, keys, d.width, values, func(key []K) []V {
 		if at, _ := d.probe(&d.buckets, key); at >= 0 {
 			return d.v[at*d.valueWidth : (at+1)*d.valueWidth]
 		}

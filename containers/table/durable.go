@@ -237,7 +237,7 @@ func (e element[T]) encoded(list []T) int {
 }
 
 // putting returns what adding entries to a table, or replacing their values, needs on disk. was returns the value of a key that is there already.
-func putting[K comparable, V any](key element[K], value element[V], keys []K, keyWidth int, values []V, width int, was func(key []K) []V) durable.Need {
+func putting[K comparable, V any](key element[K], value element[V], keys []K, keyWidth int, values []V, was func(key []K) []V) durable.Need {
 	before := 0
 	for i := range len(keys) / keyWidth {
 		k := keys[i*keyWidth : (i+1)*keyWidth]

@@ -92,7 +92,7 @@ func (m *mutable[K, V]) need(keys []K, values []V, only bool) durable.Need {
 	case only:
 		return durable.Replaces(encoded(e.key, e.value, e.keys, 1, e.values), encoded(e.key, e.value, keys, 1, values))
 	}
-	return putting(e.key, e.value, keys, 1, values, e.width, func(k []K) []V {
+	return putting(e.key, e.value, keys, 1, values, func(k []K) []V {
 		if row, ok := e.rows[k[0]]; ok {
 			return e.row(row)
 		}

@@ -47,34 +47,34 @@ func (g *guard) change(op, name string, f func() error) {
 	}
 }
 
-func (g *guard) open(op, name string, f func() (vfs.File, error)) (*guardedFile, error) {
+func (g *guard) open(op, name string, f func() (vfs.File, error)) *guardedFile {
 	file := &guardedFile{guard: g, name: name}
 	if g.frozen.Load() {
-		return file, nil
+		return file
 	}
 	if inner, err := f(); !g.fails(op, name, err) {
 		file.File = inner
 	}
-	return file, nil
+	return file
 }
 
 func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := g.open("create", name, func() (vfs.File, error) { return g.FS.Create(name, category) })
+	f := g.open("create", name, func() (vfs.File, error) { return g.FS.Create(name, category) })
 	f.paced = category == compactionCategory
-	return f, err
+	return f, nil
 }
 
 func (g *guard) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
-	return g.open("open", name, func() (vfs.File, error) { return g.FS.OpenReadWrite(name, category, opts...) })
+	return g.open("open", name, func() (vfs.File, error) { return g.FS.OpenReadWrite(name, category, opts...) }), nil
 }
 
 func (g *guard) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	return g.open("rename", newname, func() (vfs.File, error) { return g.FS.ReuseForWrite(oldname, newname, category) })
+	return g.open("rename", newname, func() (vfs.File, error) { return g.FS.ReuseForWrite(oldname, newname, category) }), nil
 }
 
 // OpenDir opens a directory, which pebble does to sync it.
 func (g *guard) OpenDir(name string) (vfs.File, error) {
-	return g.open("open", name, func() (vfs.File, error) { return g.FS.OpenDir(name) })
+	return g.open("open", name, func() (vfs.File, error) { return g.FS.OpenDir(name) }), nil
 }
 
 func (g *guard) Link(oldname, newname string) error {
