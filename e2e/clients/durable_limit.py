@@ -49,7 +49,7 @@ with cluster.session("ps", graph=graph) as s:
         there = s.run(size)
         assert there > LIMIT / ELEMENT / 4, there
         files = sum(os.path.getsize(os.path.join(data, "ps-0", name)) for name in os.listdir(os.path.join(data, "ps-0")))
-        assert files < LIMIT * 3 / 2, files
+        assert files < LIMIT * 5 / 2, files  # they may just be rewritten
         for _ in range(there):
             taken += 1
             assert s.run(take) == taken
