@@ -13,11 +13,15 @@ import (
 	"github.com/troupe-run/troupe/internal/durable"
 )
 
-func openStore(t *testing.T, dir string) *durable.Store { t.Helper(); return openWith(t, dir, 0) }
-
-func openWith(t *testing.T, dir string, reserve int64) *durable.Store {
+func openStore(t *testing.T, dir string) *durable.Store {
 	t.Helper()
-	s, err := durable.Open(dir, durable.Options{Reserve: reserve, Owner: "/job:test/task:0", Log: slog.New(slog.DiscardHandler)})
+	return openWith(t, dir, durable.Options{})
+}
+
+func openWith(t *testing.T, dir string, o durable.Options) *durable.Store {
+	t.Helper()
+	o.Owner, o.Log = "/job:test/task:0", slog.New(slog.DiscardHandler)
+	s, err := durable.Open(dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +35,7 @@ func keep(t *testing.T, s *durable.Store, q *Queue) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cell, err := s.Create(durable.Place{Container: "jobs", Kind: "Queue", Name: "q"}, about)
+	cell, err := s.Create(durable.Place{Container: "jobs", Kind: "Queue", Name: q.options.Name}, about)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +290,7 @@ func TestDurableOperations(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	store = openWith(t, dir, 1<<62)
+	store = openWith(t, dir, durable.Options{Reserve: 1 << 62})
 	q = restored(t, store, randomNumbers)
 	if err := put(8, 1); status.CodeOf(err) != status.ResourceExhausted {
 		t.Errorf("a put without room on the disk: %v", err)
@@ -306,4 +310,52 @@ func wait2(t *testing.T, start func(func([]*tensor.Tensor, error)) func(error)) 
 		return start(func(v []*tensor.Tensor, err error) { tuple = v; done(err) })
 	})
 	return tuple, err
+}
+
+// TestBeyondTheLimit: a queue in a store beyond its limit takes nothing, and gives what it has. Dead letters come from the same disk, and are kept.
+func TestBeyondTheLimit(t *testing.T) {
+	store := openWith(t, t.TempDir(), durable.Options{Limit: 1})
+	var all []*Queue
+	for _, name := range []string{"q", "dead"} {
+		q, err := Spawn(nil, Options{Name: name, DTypes: []tensor.DType{tensor.Int64, tensor.String}, Shapes: []tensor.Shape{{}, {}}, Capacity: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, q)
+	}
+	q, dead := all[0], all[1]
+	put := func() error {
+		return failure(t, func(done func(error)) func(error) { return q.For(Origin{}, nil, nil).EnqueueMany(numbers(0, 3), done) })
+	}
+	if err := put(); err != nil {
+		t.Fatal(err)
+	}
+	keep(t, store, q)
+	keep(t, store, dead)
+	if err := put(); status.CodeOf(err) != status.ResourceExhausted {
+		t.Errorf("a put beyond the limit: %v", err)
+	}
+	if got := taken(t, q.For(Origin{}, nil, nil), 1); !slices.Equal(got, []int64{0}) {
+		t.Errorf("it gives %v", got)
+	}
+	terms := Terms{Duration: time.Hour, MaxDeliveries: 1, DeadLetters: dead}
+	token := wait(t, func(done func(string)) {
+		q.For(Origin{}, nil, nil).Lease(2, terms, func(token string, tuple []*tensor.Tensor, err error) {
+			release(tuple)
+			if err != nil {
+				t.Error(err)
+			}
+			done(token)
+		})
+	})
+	wait(t, func(done func(error)) { q.Return([]string{token}, func(_ []bool, err error) { done(err) }) })
+	if got := taken(t, dead.For(Origin{}, nil, nil), 2); !slices.Equal(got, []int64{1, 2}) {
+		t.Errorf("the dead letters are %v", got)
+	}
+	for _, q := range all {
+		q.Close()
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
 }

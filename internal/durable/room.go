@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"math"
@@ -119,10 +120,13 @@ func (r *room) drop(ch *change) {
 
 // measure counts the files if there may be others than before.
 func (s *Store) measure() {
-	if s.room.stale.Swap(false) {
-		if n, err := s.size(); err == nil {
-			s.room.used.Store(n)
-		}
+	if !s.room.stale.Swap(false) {
+		return
+	}
+	if n, err := s.size(); err == nil {
+		s.room.used.Store(n)
+	} else {
+		s.room.stale.Store(true) // what is not known now is asked for the next time
 	}
 }
 
@@ -229,7 +233,7 @@ func bounds(db *pebble.DB, size int64) (keys [][]byte, err error) {
 	keys = [][]byte{{0}}
 	var sum int64
 	for _, t := range levels[len(levels)-1] {
-		if sum += int64(t.Size); sum >= size {
+		if sum += int64(t.Size); sum >= size && bytes.Compare(keys[len(keys)-1], t.Largest.UserKey) < 0 {
 			keys, sum = append(keys, t.Largest.UserKey), 0
 		}
 	}
