@@ -168,7 +168,10 @@ class LocalCluster:
                 raise TypeError(f"the number of tasks of the job {job} is an int, not {count!r}")
             if count < 1:
                 raise ValueError(f"the job {job} has {count} tasks; a job has at least one")
-        self._flags = [*_process.flag_list(flags), *_process.durable_flags(data, durable, data_limit)]
+        self._flags = [
+            *_process.flag_list(flags),
+            *_process.durable_flags(data, durable, data_limit),
+        ]
         if "http" not in (flag.partition("=")[0].lstrip("-") for flag in self._flags):
             self._flags.append("--http=127.0.0.1:0")
         self._host = host
