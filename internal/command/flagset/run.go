@@ -28,8 +28,12 @@ const mostMemory Size = 1 << 50
 // tensors are the bounds of memory for tensors: with less than the least, not even small graphs run.
 var tensors = Bounds[Size]{Least: 1 << 20, Most: mostMemory, OrZero: true}
 
-// files are the bounds of the files of durable containers, and of what is written to rewrite them in a second.
-var files = Bounds[Size]{Least: 1 << 20, Most: mostMemory, OrZero: true}
+// files are the bounds of the files of durable containers, of which the log alone may take 32 MiB, and rewritten those of what is written to
+// rewrite them in a second.
+var (
+	files     = Bounds[Size]{Least: 64 << 20, Most: mostMemory, OrZero: true}
+	rewritten = Bounds[Size]{Least: 1 << 20, Most: mostMemory, OrZero: true}
+)
 
 // Add adds the flags.
 func (f *Run) Add(flags *pflag.FlagSet) {
@@ -46,7 +50,7 @@ func (f *Run) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.data, "data", "", "directory for what outlives the process, with a directory of its own for each task")
 	flags.StringVar(&f.durable, "durable", "", "containers whose resources, such as variables and queues, outlive the process, as patterns with commas between them, such as jobs,my_problem_*; an empty pattern is the default container; variables of a pattern with :snapshot=30s are written at that interval, not at every step; needs --data")
 	Bytes(flags, &f.dataLimit, "data-limit", files, "most bytes of the files in a task's directory of --data, such as 10GiB: what would make them larger fails, while reads and removals go on (0: what the disk has)")
-	Bytes(flags, &f.compaction, "data-compaction-rate", files, "most bytes a second that are written to rewrite these files without what is not there any more, unless steps would wait for it (0: no limit)")
+	Bytes(flags, &f.compaction, "data-compaction-rate", rewritten, "most bytes a second that are written to rewrite these files without what is not there any more, unless steps would wait for it (0: no limit)")
 	Duration(flags, &f.Drain, "drain", 5*time.Second, UpTo(Longest), "how long running steps may continue when the server is stopped")
 }
 
