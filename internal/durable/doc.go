@@ -27,8 +27,8 @@
 //
 // Options.Limit bounds the files in the same way. What may be removed is still in them until they are rewritten: near the limit, and when
 // something was refused, the store has pebble compact all levels, a range of keys after the other, since there are two copies of each
-// meanwhile. It rests for eight times as long as that took. What replaces other values is never refused: commits wait for such a rewriting
-// while the files exceed the limit by a quarter.
+// meanwhile. If that gained little, the next time is later each time, until it rests for eight times as long as it took. What replaces other
+// values is never refused: commits wait for such a rewriting while the files exceed the limit by a quarter.
 //
 // The file system delays what compactions write (Options.Compaction), unless commits or the end of the store wait for them.
 //

@@ -36,7 +36,9 @@ const (
 	// piecePart is the divisor that yields from the limit what is rewritten at once, of which there are two copies meanwhile.
 	piecePart = 16
 	leastRoom = 8 << 20
-	// restPart is how many times as long as it took a rewriting is not repeated, and leastRest the least such time.
+	// gainPart is the divisor that yields from the limit what a rewriting has to gain, if the next need not be later. Those that gained less are
+	// followed by a rest of as long as they took, then of twice as long, up to restPart times, and all of them by leastRest.
+	gainPart  = 16
 	restPart  = 8
 	leastRest = time.Second
 	// changeBytes is about what a change takes in memory besides its key and its value.
@@ -51,14 +53,14 @@ type room struct {
 	free    atomic.Int64 // bytes of the disk
 	stale   atomic.Bool  // files were made or removed since they were counted
 	wanted  atomic.Bool  // something was refused for lack of room, or is about to be
-	took    atomic.Int64 // how long the last rewriting took, in nanoseconds, until the committer has seen it
 	memory  *tensor.Pool // counts the changes that are not on disk
 
 	// The rest is used by the committer only.
 	short     bool
 	told      time.Time     // when the log was told that room is short
-	rewriting chan struct{} // closed at the end of the last rewriting; nil before the first
-	tired     time.Time     // until when there is no other
+	rewriting chan rewritten // gets what the rewriting that is under way has done, or nil
+	tired     time.Time      // until when there is no other
+	vain      int            // how many times as long as it took the last one is followed by a rest; 0 if it gained enough
 	seen      uint64        // the batches that it has rewritten
 	since     int64         // bytes written after it began
 }
@@ -188,40 +190,61 @@ func (s *Store) makeRoom(now time.Time) {
 	}
 }
 
-// rewrites reports whether files are being rewritten.
+// rewritten is what a rewriting has done.
+type rewritten struct {
+	took   time.Duration
+	gained int64
+}
+
+// rewrites reports whether files are being rewritten. At the end of a rewriting it decides when there may be another.
 func (s *Store) rewrites() bool {
-	if s.room.rewriting == nil {
+	r := &s.room
+	if r.rewriting == nil {
 		return false
 	}
 	select {
-	case <-s.room.rewriting:
+	case did := <-r.rewriting:
+		r.rewriting = nil
+		if did.gained >= r.limit/gainPart {
+			r.vain = 0
+		} else {
+			r.vain = min(max(1, 2*r.vain), restPart)
+		}
+		r.tired = time.Now().Add(max(time.Duration(r.vain)*did.took, leastRest))
+		return false
 	default:
 		return true
 	}
-	if took := time.Duration(s.room.took.Swap(0)); took > 0 {
-		s.room.tired = time.Now().Add(max(restPart*took, leastRest))
-	}
-	return false
 }
 
 // rewrite has all files rewritten, a piece at a time.
 func (s *Store) rewrite() {
 	r, db, began := &s.room, s.db, time.Now()
-	r.seen, r.since, r.tired = s.batches, 0, began.Add(leastRest)
-	ended := make(chan struct{})
-	r.rewriting = ended
+	r.seen, r.since = s.batches, 0
+	r.rewriting = make(chan rewritten, 1)
+	ended, did := r.rewriting, rewritten{}
 	contain.Go(s.log, "The rewriting of the durable store", func() {
 		defer s.moved()
-		defer close(ended)
+		defer func() { ended <- did }()
+		was := needed(db)
 		keys, err := bounds(db, max(r.limit/piecePart, leastRoom))
 		for i := 0; i+1 < len(keys) && err == nil; i++ {
 			err = db.Compact(s.life, keys[i], keys[i+1], false)
 		}
-		if err != nil && s.life.Err() == nil {
+		switch {
+		case err == nil:
+			did = rewritten{time.Since(began), was - needed(db)}
+		case s.life.Err() == nil:
 			s.fail(s.readError(err))
 		}
-		r.took.Store(int64(time.Since(began)))
 	}, s.fail)
+}
+
+// needed returns the bytes of the files that the database needs.
+func needed(db *pebble.DB) int64 {
+	m := db.Metrics()
+	all := m.Total()
+	return all.AggregateSize() + int64(m.WAL.PhysicalSize)
 }
 
 // bounds returns keys, in their order, between which tables have about that many bytes. The first precedes all keys, and the last follows them.
