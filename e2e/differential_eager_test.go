@@ -52,3 +52,9 @@ func TestEagerProgramsOnTensorFlow(t *testing.T) {
 	}
 	t.Log(log)
 }
+
+// TestEagerComparison tests what counts as a difference.
+func TestEagerComparison(t *testing.T) {
+	t.Parallel()
+	compares(t, time.Minute, "differential/eager_compare_test.py")
+}

@@ -69,6 +69,9 @@ func compares(t *testing.T, limit time.Duration, args ...string) (printed string
 	t.Helper()
 	cmd := exec.Command(needPython(t), args...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "TMPDIR="+scratch)
+	if testing.Verbose() {
+		cmd.Stdout = os.Stdout // as it comes: a long run may be watched
+	}
 	p, err := launch(filepath.Base(args[0]), cmd)
 	if err != nil {
 		t.Fatal(err)

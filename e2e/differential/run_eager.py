@@ -15,13 +15,13 @@ import subprocess
 import sys
 import time
 
-import numpy as np
-
+import eager_compare
 import eager_generate
 import reference
 
 START = 120.0  # seconds for a client to start
 PATIENCE = 60.0  # for one statement
+REFERENCE_PATIENCE = 15.0  # for one statement on TensorFlow's servers, from when the program has ended on Troupe's
 PROGRAM = 240.0  # for all statements of a program
 LONG = 30.0  # for a program that is worth a line
 RENEWED = 100  # programs after which the clients are new processes: each cluster costs one a server that stays
@@ -105,13 +105,13 @@ class Client:
     def _message(self, *limits):
         return pickle.loads(self._read(struct.unpack("<I", self._read(4, *limits))[0], *limits))
 
-    def results(self):
+    def results(self, patience=PATIENCE):
         """What each statement of the program that was begun gives, and None; or what those up to one give that makes the client hang or end, and which
-        of these. The client is a new process then."""
+        of these. The client is a new process then. patience is the seconds for one statement."""
         seen, whole = [], Limit(PROGRAM)
         try:
             while True:
-                one = self._message(Limit(PATIENCE), whole)
+                one = self._message(Limit(patience), whole)
                 if one is None:
                     return seen, None
                 seen.append(one)
@@ -138,28 +138,6 @@ class Client:
         self._process.wait()
 
 
-def same(a, b):
-    """Whether two statements gave the same."""
-    if (a[2] is None) != (b[2] is None) or len(a[1]) != len(b[1]):
-        return False
-    if a[2] is not None and a[2][:2] != b[2][:2]:
-        return False
-    return all(map(same_value, a[1], b[1]))
-
-
-def same_value(x, y):
-    if not isinstance(x, np.ndarray) and not isinstance(x, np.generic) or not hasattr(y, "dtype"):
-        return x == y
-    x, y = np.asarray(x), np.asarray(y)
-    if x.dtype != y.dtype or x.shape != y.shape:
-        return False
-    if x.dtype.kind in "fc":
-        rough = 1e-2 if x.dtype == np.float16 else 1e-5 if x.dtype in (np.float32, np.complex64) else 1e-9
-        with np.errstate(all="ignore"):
-            return np.allclose(x, y, rtol=rough, atol=rough, equal_nan=True)
-    return np.array_equal(x, y)
-
-
 def outcome(r):
     if isinstance(r, str):
         return "TensorFlow's client " + r
@@ -176,22 +154,22 @@ class Pair:
         self._theirs = theirs
         self._ours = ours
         self._renew = renew  # starts TensorFlow's servers anew if they have ended, or if it is told to
-        self.mistaken = 0  # programs in which TensorFlow's servers fail with an error of their own
+        self.passed_over = {eager_compare.MISTAKEN: 0, eager_compare.LATE: 0}  # programs that cannot be compared beyond an error of the reference
 
     def difference(self, program):
         """The number of the statement at which the clusters differ, with what it gives on each: its result, or what became of the client; None if
         there is none."""
         self._theirs.begin(program)
         self._ours.begin(program)
-        (a, left), (b, gone) = self._theirs.results(), self._ours.results()
+        b, gone = self._ours.results()
+        a, left = self._theirs.results(REFERENCE_PATIENCE)
         left = self._renew(left)
-        for x, y in zip(a, b):
-            if not same(x, y):
-                if x[2] is not None and x[2][0] == "InternalError":
-                    # A mistake of TensorFlow's servers, such as for results of a function that lie in the client. What follows depends on it.
-                    self.mistaken += 1
-                    return None
-                return x[0], left if left == ENDED else x, y
+        i, how = eager_compare.first(a, b)
+        if how in self.passed_over:
+            self.passed_over[how] += 1
+            return None
+        if how:
+            return i, left if left == ENDED else a[i], b[i]
         if left or gone:
             n = min(len(a), len(b))
             return n, a[n] if len(a) > n else left, b[n] if len(b) > n else gone
@@ -203,13 +181,13 @@ class Pair:
         runs = []
         for _ in range(2):
             self._theirs.begin(program)
-            seen, left = self._theirs.results()
+            seen, left = self._theirs.results(REFERENCE_PATIENCE)
             left = self._renew(left)
             if left:
                 return len(seen), None, left
             runs.append(seen)
         for x, y in zip(*runs):
-            if not same(x, y):
+            if not eager_compare.same(x, y):
                 return x[0], x, y
         return None
 
@@ -357,8 +335,8 @@ class Run:
         took = time.monotonic() - self._began - self._shrinking
         return "; ".join([
             "programs: %d, %.1f a second" % (self._programs, self._programs / took), "statements: %d" % self._statements, "findings: %d" % self.findings,
-            "intermittent: %s" % self._intermittent, "reference mistaken: %d" % self._pair.mistaken, "reference unstable: %s" % self._unstable,
-            "reference hung: %s" % self._broken[HUNG], "reference ended: %s" % self._broken[ENDED], "next seed: %s" % self._next])
+            "intermittent: %s" % self._intermittent, *("reference %s: %d" % p for p in self._pair.passed_over.items()),
+            "reference unstable: %s" % self._unstable, "reference hung: %s" % self._broken[HUNG], "reference ended: %s" % self._broken[ENDED], "next seed: %s" % self._next])
 
 
 if __name__ == "__main__":
