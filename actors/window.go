@@ -20,6 +20,8 @@ import (
 const (
 	// MaxTraceTime is the longest window.
 	MaxTraceTime = 60 * time.Second
+	// MaxTraceSteps bounds the steps that a window is asked to record.
+	MaxTraceSteps = 10000
 	// MaxTraceEvents bounds the events that a window records, MaxTraceBytes their approximate size.
 	MaxTraceEvents = 1 << 20
 	MaxTraceBytes  = 128 << 20

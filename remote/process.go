@@ -25,7 +25,7 @@ func (n *Node) process() *view.Process {
 	}
 	p := &view.Process{Boot: strconv.FormatUint(n.boot, 16), Version: Version(), Host: host, Pid: int64(os.Getpid()), Process: processID, Started: n.started.UnixNano(),
 		Clock: time.Now().UnixNano(), MemoryInUse: tensor.Process.Held(), MemoryLimit: tensor.Process.Limit(), Heap: int64(heap[0].Value.Uint64()),
-		Goroutines: int64(runtime.NumGoroutine()), Processors: int64(runtime.GOMAXPROCS(0))}
+		Goroutines: int64(runtime.NumGoroutine()), Processors: int64(runtime.GOMAXPROCS(0)), Secret: n.secret != nil}
 	if k := n.config.Credentials; k != nil {
 		v := k.Validity()
 		p.CertificateFrom, p.CertificateUntil = v.From.UnixNano(), v.Until.UnixNano()

@@ -19,7 +19,6 @@ import (
 // Limits of a trace and intervals of its collection.
 const (
 	maxTraces    = 4                      // that a task collects at the same time
-	maxSteps     = 10000                  // of a trace
 	defaultTrace = 1 << 17                // events per task
 	readEvery    = 250 * time.Millisecond // interval of reading what tasks have recorded
 	readTime     = 10 * time.Second       // for the remainder, once the window is over
@@ -32,8 +31,8 @@ func (n *Node) Trace(ctx context.Context, q *view.TraceQuery) (*view.Trace, erro
 	switch long := time.Duration(q.GetDuration()); {
 	case long <= 0 || long > actors.MaxTraceTime:
 		return nil, status.InvalidArgumentf("A trace of %v was requested; it must take more than 0 s and at most %v", long, actors.MaxTraceTime)
-	case q.GetSteps() < 0 || q.GetSteps() > maxSteps:
-		return nil, status.InvalidArgumentf("A trace of %d steps was requested; the limit is %d", q.GetSteps(), maxSteps)
+	case q.GetSteps() < 0 || q.GetSteps() > actors.MaxTraceSteps:
+		return nil, status.InvalidArgumentf("A trace of %d steps was requested; the limit is %d", q.GetSteps(), actors.MaxTraceSteps)
 	case q.GetSteps() > 0 && q.GetStep() != 0:
 		return nil, status.InvalidArgumentf("A trace is of one named step or of a number of steps, not of both")
 	case q.GetMaxEvents() < 0 || q.GetMaxEvents() > actors.MaxTraceEvents:

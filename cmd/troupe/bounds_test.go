@@ -43,7 +43,7 @@ var limitsOfFlags = map[string]limits{
 	"startup-timeout":      {"from 1ms to 8760h", false, false},
 	"step":                 {"from 0 to 18446744073709551615", true, true},
 	"step-memory":          {"0, or from 1MiB to 1024TiB", true, false},
-	"steps":                {"from 0 to 2147483647", true, true},
+	"steps":                {"from 0 to 10000", true, true},
 	"task":                 {"from 0 to 2147483647", true, true},
 	"time":                 {"from 1ms to 24h", false, false},
 	"timeout":              {"from 1ms to 8760h", false, false},

@@ -78,7 +78,7 @@ func newDoctor() *cobra.Command {
 			return exit.Usage(err)
 		}
 		defer release()
-		c.Options, c.Encrypted = opts, identity.tls.CA != ""
+		c.Options = opts
 		ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 		defer cancel()
 		facts := doctor.Collect(ctx, c)

@@ -37,7 +37,7 @@ are printed, with the reason.`,
 	flags := cmd.Flags()
 	flagset.Float64(flags, &seconds, "seconds", 10, flagset.Bounds[float64]{Least: 0.001, Most: actors.MaxTraceTime.Seconds()}, "how long to record, at most 60")
 	flagset.Uint64(flags, &q.Step, "step", 0, flagset.UpTo(uint64(math.MaxUint64)), "record this step alone, until it ends")
-	flagset.Int64(flags, &q.Steps, "steps", 0, flagset.UpTo(int64(math.MaxInt32)), "record the first so many steps that begin from now on")
+	flagset.Int64(flags, &q.Steps, "steps", 0, flagset.UpTo(int64(actors.MaxTraceSteps)), "record the first so many steps that begin from now on")
 	flagset.Int64(flags, &q.MaxEvents, "max-events", 0, flagset.UpTo(int64(actors.MaxTraceEvents)), "how many events to keep of each task; 0 for the server's limit")
 	flags.StringVarP(&out, "output", "o", "trace.json", "the file to write; - for the standard output")
 	cmd.MarkFlagsMutuallyExclusive("step", "steps")

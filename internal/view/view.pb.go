@@ -531,6 +531,7 @@ type Process struct {
 	Process          string                 `protobuf:"bytes,15,opt,name=process,proto3" json:"process,omitempty"`                                         // random: tasks with the same value share a process, to which memory, processors and files refer
 	CertificateFrom  int64                  `protobuf:"varint,16,opt,name=certificate_from,json=certificateFrom,proto3" json:"certificate_from,omitempty"` // the validity of the task's certificate, from and until; 0 without one
 	CertificateUntil int64                  `protobuf:"varint,17,opt,name=certificate_until,json=certificateUntil,proto3" json:"certificate_until,omitempty"`
+	Secret           bool                   `protobuf:"varint,18,opt,name=secret,proto3" json:"secret,omitempty"` // the task's gossip packets are encrypted with the cluster's secret, and it answers no others
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -682,6 +683,13 @@ func (x *Process) GetCertificateUntil() int64 {
 		return x.CertificateUntil
 	}
 	return 0
+}
+
+func (x *Process) GetSecret() bool {
+	if x != nil {
+		return x.Secret
+	}
+	return false
 }
 
 // Totals are counts since the task's start.
@@ -3541,7 +3549,7 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\fsync_seconds\x18\t \x01(\x01R\vsyncSeconds\x12\x16\n" +
 	"\x06splits\x18\n" +
 	" \x01(\x03R\x06splits\x12\x1a\n" +
-	"\brefusing\x18\v \x01(\tR\brefusing\"\xf6\x03\n" +
+	"\brefusing\x18\v \x01(\tR\brefusing\"\x8e\x04\n" +
 	"\aProcess\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\tR\x04boot\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
@@ -3566,7 +3574,8 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"open_files\x18\x0e \x01(\x03R\topenFiles\x12\x18\n" +
 	"\aprocess\x18\x0f \x01(\tR\aprocess\x12)\n" +
 	"\x10certificate_from\x18\x10 \x01(\x03R\x0fcertificateFrom\x12+\n" +
-	"\x11certificate_until\x18\x11 \x01(\x03R\x10certificateUntil\"\xcd\x06\n" +
+	"\x11certificate_until\x18\x11 \x01(\x03R\x10certificateUntil\x12\x16\n" +
+	"\x06secret\x18\x12 \x01(\bR\x06secret\"\xcd\x06\n" +
 	"\x06Totals\x12'\n" +
 	"\x0fsessions_opened\x18\x01 \x01(\x03R\x0esessionsOpened\x12'\n" +
 	"\x0fsessions_closed\x18\x02 \x01(\x03R\x0esessionsClosed\x12)\n" +

@@ -290,7 +290,7 @@ func packets(f *Facts) (all []Finding) {
 			continue
 		}
 		all = append(all, Finding{Severity: Warning, Task: t.label(), Found: fmt.Sprintf("%s answers over TCP, but not over UDP (%s): by gossip packets, tasks learn quickly which others are there", t.Address, t.UDP.Outcome),
-			Remedy: "let UDP through to the task's port in both directions; ignore this if the tasks have a --secret-file, with which they answer no packet of this command"})
+			Remedy: "let UDP through to the task's port in both directions"})
 	}
 	return all
 }

@@ -36,10 +36,8 @@ type Config struct {
 	// Job and Task name the task that is to run on this machine; Task counts if there is a Job.
 	Job  string
 	Task int
-	// Options are those of clients: certificates and tokens. Encrypted reports whether they encrypt connections: tasks with certificates have
-	// a secret, too, and answer no packet of this command.
-	Options   []client.Option
-	Encrypted bool
+	// Options are those of clients: certificates and tokens.
+	Options []client.Option
 }
 
 // Collect gathers the facts. It waits at most until ctx ends. Facts that are not known by then are left out.
@@ -79,7 +77,7 @@ func Collect(ctx context.Context, c Config) *Facts {
 			room <- struct{}{}
 			defer func() { <-room }()
 			f.Tasks[i].examine(ctx, c.Options, local)
-			if declared.Len() > 1 && f.Tasks[i].Answers == Troupe && !c.Encrypted {
+			if declared.Len() > 1 && f.Tasks[i].Answers == Troupe && !f.Tasks[i].Serves().GetSecret() {
 				f.Tasks[i].UDP = probeUDP(ctx, t.Address, t.Name())
 			}
 		})

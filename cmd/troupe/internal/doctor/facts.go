@@ -31,7 +31,8 @@ type Task struct {
 	LookupError string
 	// Local reports whether one of the IPs belongs to this machine.
 	Local bool
-	// TCP and UDP are how the port answers. UDP is not tried unless a Troupe server with other tasks answers TCP, nor with certificates.
+	// TCP and UDP are how the port answers. UDP is not tried unless a Troupe server with other tasks answers TCP, nor if
+	// the tasks have a secret: with it they answer no packet of this command.
 	TCP, UDP Probe
 	// Answers is what serves at the address.
 	Answers Answer
