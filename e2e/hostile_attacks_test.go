@@ -67,6 +67,9 @@ var hostileAttacks = map[string]attack{
 	"blocked dequeues":     blockedDequeues,
 	"sessions that stay":   sessionsThatStay,
 	"strangers' links":     strangersLinks,
+	"functions that wait":  eachGraph(waitingFunctions),
+	"calls that wait":      waitingCalls,
+	"looks":                manyLooks,
 }
 
 // hostileNames returns the attacks in the order in which they run.
@@ -525,6 +528,101 @@ func functionChain() ([]*graphpb.GraphDef, error) {
 	g := graphOf(two(), node("y", "f0", 0, "two"))
 	g.Library = library
 	return []*graphpb.GraphDef{g}, nil
+}
+
+// waitingFunctions returns a graph with functions each of which calls the next one twice. The last one dequeues from a queue that stays empty.
+func waitingFunctions() ([]*graphpb.GraphDef, error) {
+	const depth = 26
+	s := op.NewScope()
+	q := op.NewFIFOQueue(s, []tensor.DType{tensor.Float32})
+	out := q.Dequeue(s)
+	waits, err := s.GraphDef()
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range waits.Node {
+		for i, in := range n.Input {
+			n.Input[i] = in + ":handle:0"
+		}
+	}
+	library := &functionpb.FunctionDefLibrary{}
+	add := func(i int, result string, nodes ...*nodepb.NodeDef) {
+		library.Function = append(library.Function, &functionpb.FunctionDef{Ret: map[string]string{"y": result}, NodeDef: nodes, Signature: &opdefpb.OpDef{Name: fmt.Sprint("f", i), IsStateful: true,
+			InputArg: []*opdefpb.OpDef_ArgDef{{Name: "x", Type: float}}, OutputArg: []*opdefpb.OpDef_ArgDef{{Name: "y", Type: float}}}})
+	}
+	add(depth, out[0].Op.Name()+":components:0", waits.Node...)
+	for i := range depth {
+		next := fmt.Sprint("f", i+1)
+		add(i, "sum:z:0", node("a", next, 0, "x"), node("minus", "Neg", float, "x"), node("b", next, 0, "minus:y:0"), node("sum", "AddV2", float, "a:y:0", "b:y:0"))
+	}
+	g := graphOf(two(), node("y", "f0", 0, "two"))
+	g.Library = library
+	return []*graphpb.GraphDef{g}, nil
+}
+
+// waitingCalls sends one step that waits again and again, over many connections.
+func waitingCalls(ctx context.Context, a *attacker) error {
+	s := op.NewScope()
+	out := op.NewFIFOQueue(s, []tensor.DType{tensor.Float32}).Dequeue(s)
+	g, err := s.GraphDef()
+	if err != nil {
+		return err
+	}
+	c, err := client.Dial(ctx, "grpc://"+a.address)
+	if err != nil {
+		return err
+	}
+	defer c.Close(context.Background())
+	session, err := c.NewSession(ctx, g, nil)
+	if err != nil {
+		return err
+	}
+	b, err := proto.Marshal(&corepb.RunStepRequest{SessionHandle: session.Handle(), Target: []string{out[0].Op.Name()}, RequestId: 1})
+	if err != nil {
+		return err
+	}
+	block := requestHeaders(runStepMethod)
+	for range 20 {
+		c, f, err := a.hostileConn(ctx)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		for n := uint32(1); n < 4000; n += 2 {
+			if err := either(headers(f, n, block), f.WriteData(n, true, append(prefix(uint32(len(b))), b...))); err != nil {
+				return err
+			}
+			a.attempts.Add(1)
+		}
+	}
+	<-ctx.Done()
+	return session.Close(context.Background())
+}
+
+// manyLooks looks at the server's tasks, in many calls at a time, while it has many sessions.
+func manyLooks(ctx context.Context, a *attacker) error {
+	c, err := client.Dial(ctx, "grpc://"+a.address)
+	if err != nil {
+		return err
+	}
+	defer c.Close(context.Background())
+	for range 200 {
+		if _, err := c.NewSession(ctx, graphOf(two()), nil); err != nil {
+			return err
+		}
+	}
+	var all sync.WaitGroup
+	errs := make([]error, 300)
+	for i := range errs {
+		all.Go(func() {
+			for ctx.Err() == nil && errs[i] == nil {
+				a.attempts.Add(1)
+				_, errs[i] = c.See(ctx, &client.Query{Cluster: true, Detail: true, Limit: 1 << 14})
+			}
+		})
+	}
+	all.Wait()
+	return errs[0]
 }
 
 func wideNodes() ([]*graphpb.GraphDef, error) {
