@@ -57,12 +57,12 @@ type room struct {
 
 	// The rest is used by the committer only.
 	short     bool
-	told      time.Time     // when the log was told that room is short
+	told      time.Time      // when the log was told that room is short
 	rewriting chan rewritten // gets what the rewriting that is under way has done, or nil
 	tired     time.Time      // until when there is no other
 	vain      int            // how many times as long as it took the last one is followed by a rest; 0 if it gained enough
-	seen      uint64        // the batches that it has rewritten
-	since     int64         // bytes written after it began
+	seen      uint64         // the batches that it has rewritten
+	since     int64          // bytes written after it began
 }
 
 // Admits returns an error if a change must not be made, since it could not be kept: RESOURCE_EXHAUSTED if there is no room for it on the disk,
