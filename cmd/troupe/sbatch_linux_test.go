@@ -181,7 +181,7 @@ func TestBatchScriptWhoseServersEnd(t *testing.T) {
 		}
 	})
 	t.Run("the step still waits for its nodes", func(t *testing.T) {
-		b := newBatch(t, "", map[string]string{"srun": "#!/bin/bash\ntrap 'exit 1' TERM" + forever, "scancel": "#!/bin/bash\nexit 1\n",
+		b := newBatch(t, "", map[string]string{"srun": "#!/bin/bash" + forever, "scancel": "#!/bin/bash\nexit 1\n",
 			"troupe": "#!/bin/bash\necho 'troupe wait: not ready' >&2\nexit 1\n"})
 		b.fails("troupe wait: not ready")
 	})

@@ -90,12 +90,13 @@ def _plain(v):
 
 # What differs from run to run, or from one server to another, in the text of an error: names of functions and of C++ classes, numbers, which
 # function and op of the client it is from, which depends on when the client notices it, and whether an earlier program has used a container. Troupe
-# says in which checkpoint it did not find a tensor.
+# says in which checkpoint it did not find a tensor, and who has closed a queue, unless that was just now.
 _VARYING = (
     (r"(127\.0\.0\.1|localhost):\d+", "ADDRESS"), (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID"),
     (r"_partitioned_\d+(_\d+)?", "_partitioned"), (r"(__inference_\w+?|__forward_\w+?|__backward_\w+?)_\d+\b", r"\1"), (r"Op ID: \d+", "Op ID: N"),
     (r"AnonymousVar\d+", "AnonymousVar"), (r"\b0x[0-9a-f]+\b", "POINTER"), (r"Queue '\w+'", "Queue 'N'"), (r"(not found in checkpoint) \S+$", r"\1"), (r"Dataset:\d+ ", "Dataset "), (r"\b\d{9,}\b", "N"),
     (r"\bN10tensorflow\d+(\w+?)E\b", r"\1"), (r"\{\{function_node [^}]*\}\} ", ""), (r" *\[Op:\w+\] name: *\w*$", ""),
+    (r"(current size \d+\))\. It was closed after .*$", r"\1"),
     (r"Container \w+ does not exist. \(Could not find resource: (\w+/\w+)\)", r"Resource \1/Var does not exist."),
 )
 
