@@ -8,6 +8,7 @@ import linecache
 import os
 import pickle
 import re
+import select
 import shutil
 import struct
 import sys
@@ -148,9 +149,18 @@ def read():
     return pickle.loads(sys.stdin.buffer.read(struct.unpack("<I", head)[0]))
 
 
+def end_with_reader():
+    """Ends the process when nobody writes to its standard input any more, also while a program hangs."""
+    end = select.poll()
+    end.register(0, 0)  # it ends, or it fails: both are told unasked
+    end.poll()
+    os._exit(1)
+
+
 out = os.fdopen(os.dup(1), "wb")
 os.dup2(2, 1)  # what programs print
 faulthandler.enable()
+threading.Thread(target=end_with_reader, daemon=True).start()
 spec = read()
 write("ready")
 while True:
