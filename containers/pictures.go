@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"maps"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -42,7 +40,7 @@ type Pictures struct {
 	die   context.CancelFunc
 	work  sync.WaitGroup
 
-	errs atomic.Pointer[map[time.Duration]error] // of the last pictures of groups that could not be written
+	errs sync.Map // by time.Duration, why the last picture of a group could not be written
 
 	taking sync.Mutex // held while a picture is taken and written: there is no hurry that would be worth two at once
 
@@ -117,24 +115,18 @@ func (p *Pictures) run(every time.Duration) {
 
 // tell notes how the last picture of a group has ended.
 func (p *Pictures) tell(every time.Duration, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	errs := map[time.Duration]error{}
-	if old := p.errs.Load(); old != nil {
-		maps.Copy(errs, *old)
+	if err == nil {
+		p.errs.Delete(every)
+		return
 	}
-	if errs[every] = err; err == nil {
-		delete(errs, every)
-	}
-	p.errs.Store(&errs)
+	p.errs.Store(every, err)
 }
 
 // failed returns why the last picture of a group could not be written, or nil.
 func (p *Pictures) failed(every time.Duration) error {
-	if errs := p.errs.Load(); errs != nil {
-		return (*errs)[every]
-	}
-	return nil
+	err, _ := p.errs.Load(every)
+	failed, _ := err.(error)
+	return failed
 }
 
 // take takes a picture of a group and writes it, and notes how that ended.

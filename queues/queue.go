@@ -357,8 +357,7 @@ func (q *Queue) Done() <-chan struct{} { return q.done }
 // waiter wraps one of the user's messages in an envelope.
 func (q User) waiter(message proto.Message) *waiter {
 	w := newWaiter(message)
-	w.by, w.step, w.notes, w.changes = q.origin, q.step, q.notes, q.changes
-	w.moves = q.moves
+	w.by, w.step, w.notes, w.changes, w.moves = q.origin, q.step, q.notes, q.changes, q.moves
 	return w
 }
 

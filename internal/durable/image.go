@@ -112,8 +112,8 @@ func (i *Image) Send(size int, send func(piece []byte) error) error {
 			}
 			continue
 		}
-		if sized, ok := p.value.(interface{ Size() int }); ok && sized.Size() > maxEntry {
-			return tooLarge(sized.Size())
+		if n := sizeOf(p.value); n > maxEntry {
+			return tooLarge(n)
 		}
 		var err error
 		if value, err = p.value.Append(value[:0]); err != nil {

@@ -58,10 +58,7 @@ type Recorder struct {
 func (r Recorder) Set(key []byte, v Value) {
 	switch {
 	case r.size != nil:
-		*r.size += len(key)
-		if sized, ok := v.(interface{ Size() int }); ok {
-			*r.size += sized.Size()
-		}
+		*r.size += len(key) + sizeOf(v)
 		v.Release()
 		return
 	case r.image != nil:

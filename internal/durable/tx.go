@@ -17,6 +17,14 @@ type Value interface {
 	Release()
 }
 
+// sizeOf returns the size of a value, as far as it tells; 0 for nil.
+func sizeOf(v Value) int {
+	if sized, ok := v.(interface{ Size() int }); ok {
+		return sized.Size()
+	}
+	return 0
+}
+
 // Bytes is a value that is encoded already.
 type Bytes []byte
 
@@ -133,10 +141,7 @@ func (t *Tx) record(c *Cell, key []byte, v Value) (unused Value) {
 	unused = ch.value
 	s.pending.Add(-ch.size)
 	s.room.drop(ch)
-	ch.value, ch.size = v, int64(len(key))
-	if sized, ok := v.(interface{ Size() int }); ok {
-		ch.size += int64(sized.Size())
-	}
+	ch.value, ch.size = v, int64(len(key)+sizeOf(v))
 	s.pending.Add(ch.size)
 	s.room.hold(ch)
 	return unused

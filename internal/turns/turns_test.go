@@ -77,16 +77,16 @@ func TestTurns(t *testing.T) {
 func TestManyTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, calls = 8, 50
-		l := New(most)
+		all := New(most)
 		leave := make(chan struct{})
-		looking, left := make(chan string, 10*calls), make(chan error, 10*calls)
+		entered, left := make(chan string, 10*calls), make(chan error, 10*calls)
 		begin := func(ctx context.Context, client string) {
 			go func() {
-				leaves, err := l.Enter(ctx, client)
+				end, err := all.Enter(ctx, client)
 				if err == nil {
-					looking <- client
+					entered <- client
 					<-leave
-					leaves()
+					end()
 				}
 				left <- err
 			}()
@@ -99,20 +99,20 @@ func TestManyTakeTurns(t *testing.T) {
 			begin(impatient, "greedy")
 		}
 		synctest.Wait()
-		if got := len(looking); got != most/2 {
-			t.Fatalf("%d calls of one client look", got)
+		if got := len(entered); got != most/2 {
+			t.Fatalf("%d calls of one client are in turn", got)
 		}
 		begin(t.Context(), "other")
 		synctest.Wait()
-		if got := len(looking); got != most/2+1 {
-			t.Fatalf("the call of another client waits: %d look", got)
+		if got := len(entered); got != most/2+1 {
+			t.Fatalf("the call of another client waits: %d are in turn", got)
 		}
 		for i := range calls {
 			begin(t.Context(), fmt.Sprint("client ", i))
 		}
 		synctest.Wait()
-		if got := len(looking); got != most {
-			t.Errorf("%d calls look", got)
+		if got := len(entered); got != most {
+			t.Errorf("%d calls are in turn", got)
 		}
 		cancel()
 		synctest.Wait()
@@ -129,8 +129,8 @@ func TestManyTakeTurns(t *testing.T) {
 		for range 3*calls + 1 - given {
 			<-left
 		}
-		if l.busy != 0 || len(l.clients) != 0 {
-			t.Errorf("%d calls look, of %d clients", l.busy, len(l.clients))
+		if all.busy != 0 || len(all.clients) != 0 {
+			t.Errorf("%d calls are in turn, of %d clients", all.busy, len(all.clients))
 		}
 	})
 }
