@@ -276,12 +276,12 @@ func (l *Links) servePrograms(s Stream, out *outbound, h *hello) {
 	p.programs = l.receiver(p.pipe, h.from.GetTask())
 	defer p.close()
 	defer p.withdraw()
+	p.offer() // before a message is read, whose answer would open a link otherwise
 	if !l.start(p.read) {
 		return
 	}
 	l.clock.add(p.pipe)
 	defer l.clock.remove(p.pipe)
-	p.offer()
 	select {
 	case <-p.done:
 	case <-l.ending:
