@@ -240,3 +240,52 @@ func TestClientsWaitForNobody(t *testing.T) {
 		t.Errorf("a wait for nobody's name: %v", err)
 	}
 }
+
+// TestClientsSpawnHalf checks that a client spawns half of the actors that a task may have, whichever task it asks, that the program spawns the rest, and
+// that a client gets the room of its own actors that end.
+func TestClientsSpawnHalf(t *testing.T) {
+	parallel(t)
+	const limit = 10
+	all := company(t, 2, counters, WithActorLimit(limit))
+	on, spawned := all[1], []*client.Actor{}
+	for i := 0; ; i++ {
+		a, err := outsideClient(t, all[i%2]).SpawnActor(deadline(t), "counter", "w:1", "", nil)
+		if err != nil {
+			if i != limit/2 || status.CodeOf(err) != status.ResourceExhausted || !strings.Contains(err.Error(), "has spawned 5 actors of "+on.Task()) {
+				t.Errorf("actor %d of a client: %v", i, err)
+			}
+			break
+		}
+		spawned = append(spawned, a)
+	}
+	var own []ActorRef
+	for i := 0; ; i++ {
+		ref, err := all[i%2].Spawn(deadline(t), "counter", ActorAt(on.Task(), ""), nil)
+		if err != nil {
+			if i != limit/2 || status.CodeOf(err) != status.ResourceExhausted || !strings.Contains(err.Error(), "has 10 actors") {
+				t.Errorf("actor %d of the program: %v", i, err)
+			}
+			break
+		}
+		own = append(own, ref)
+	}
+	for range 3 {
+		if err := spawned[0].End(deadline(t)); err != nil {
+			t.Fatal(err)
+		}
+		a, err := outsideClient(t, all[0]).SpawnActor(deadline(t), "counter", "w:1", "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spawned[0] = a
+	}
+	if err := all[0].EndActor(deadline(t), own[0]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := outsideClient(t, all[0]).SpawnActor(deadline(t), "counter", "w:1", "", nil); status.CodeOf(err) != status.ResourceExhausted {
+		t.Errorf("the client got the room of the program: %v", err)
+	}
+	if _, err := NewLocalServer(t.Context(), silent, WithActorLimit(-1)); status.CodeOf(err) != status.InvalidArgument {
+		t.Errorf("a negative limit: %v", err)
+	}
+}

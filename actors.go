@@ -25,7 +25,7 @@ const (
 	// MaxActorQueueBytes is the maximum number of their bytes.
 	MaxActorQueue      = cast.MaxQueued
 	MaxActorQueueBytes = cast.MaxQueuedBytes
-	// MaxActors is the maximum number of actors on a task.
+	// MaxActors is the maximum number of actors on a task, unless WithActorLimit sets another one.
 	MaxActors = cast.MaxActors
 	// MaxActorStash is the maximum number of messages that an actor may have put aside with ActorContext.Stash, of MaxActorQueueBytes together.
 	MaxActorStash = cast.MaxQueued

@@ -49,6 +49,7 @@ type options struct {
 	bind           string
 	noLending      bool
 	outsiders      bool
+	actorLimit     int
 	end            func(time.Duration)
 	credentials    *access.Credentials
 	secretFile     string
@@ -227,7 +228,7 @@ func (o *options) check(self spec.Task) error {
 			return status.InvalidArgumentf("the address to bind (--bind, WithBind) is invalid: %s", status.From(err).Message)
 		}
 	}
-	return errors.Join(o.checkMemory(), o.checkCertificate(self), o.checkHTTP(), remote.CheckDurable(o.data, o.durable), o.checkData())
+	return errors.Join(o.checkMemory(), o.checkCertificate(self), o.checkHTTP(), remote.CheckDurable(o.data, o.durable), o.checkData(), o.checkActors())
 }
 
 // checkMemory rejects negative limits, and a limit of the process that no server can work with.
@@ -258,6 +259,14 @@ func (o *options) checkData() error {
 		case l.number > 0 && o.data == "":
 			return status.InvalidArgumentf("The %s needs a directory for their data (--data; in Python, data=; in Go, WithDurable)", l.what)
 		}
+	}
+	return nil
+}
+
+// checkActors rejects a negative limit of actors.
+func (o *options) checkActors() error {
+	if o.actorLimit < 0 {
+		return status.InvalidArgumentf("the limit of the program's actors (WithActorLimit) is negative: %d", o.actorLimit)
 	}
 	return nil
 }
@@ -333,4 +342,10 @@ func WithDrainRequests(end func(within time.Duration)) Option {
 // acceptable.
 func WithOutsiders(let bool) Option {
 	return option("WithOutsiders", func(o *options) { o.outsiders = let })
+}
+
+// WithActorLimit limits the program's own actors on the server's task; 0, the default, means MaxActors. One client that can be told apart from others
+// can spawn half of them. An actor that rests takes less than 800 bytes, beside what the program keeps for it.
+func WithActorLimit(actors int) Option {
+	return option("WithActorLimit", func(o *options) { o.actorLimit = actors })
 }

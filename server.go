@@ -143,7 +143,7 @@ func newServer(def *corepb.ServerDef, cluster *spec.Spec, o *options) (*Server, 
 			return nil, err
 		}
 	}
-	s.node, err = remote.Listen(remote.Config{Spec: cluster, Job: def.JobName, Task: int(def.TaskIndex), Bind: o.bind, Claimed: o.claim, NoLending: o.noLending, Outsiders: o.outsiders, Together: o.together, End: o.end, CPUs: cpus,
+	s.node, err = remote.Listen(remote.Config{Spec: cluster, Job: def.JobName, Task: int(def.TaskIndex), Bind: o.bind, Claimed: o.claim, NoLending: o.noLending, Outsiders: o.outsiders, ActorLimit: o.actorLimit, Together: o.together, End: o.end, CPUs: cpus,
 		Data: o.data, Durable: o.durable, DataLimit: o.dataLimit, CompactionRate: o.compactionRate, Files: o.files, Credentials: o.credentials, SecretFile: o.secretFile, Traces: o.traces, Guard: o.guard(),
 		MemoryLimit: o.memoryLimit, Threads: o.threads(def.DefaultSessionConfig), StepMemory: o.stepMemory, SessionMemory: o.sessionMemory, ClientMemory: o.clientMemory, GPUConfig: gpus, Lease: o.lease, Startup: o.startup, Defaults: defaults, Program: s.functions.program(), Actors: s.kinds(o.actors), Network: o.network, Private: o.private, Log: o.log})
 	if err != nil {

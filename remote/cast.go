@@ -60,7 +60,7 @@ func (n *Node) newCast() *cast.Cast {
 	}
 	find := func(ctx context.Context, task string) error { return n.find(ctx, task, true) }
 	return cast.New(cast.Config{System: n.port.System(), Self: n.self.Name(), Tasks: n.taskNames(), Boot: n.boot, Transport: ways{n},
-		Kinds: kinds, Present: n.present, Find: find, Watched: n.presence.watch, Outsiders: n.config.Outsiders, Address: n.self.Address, Refused: n.links.RefuseSystem,
+		Kinds: kinds, MaxActors: n.config.ActorLimit, Present: n.present, Find: find, Watched: n.presence.watch, Outsiders: n.config.Outsiders, Address: n.self.Address, Refused: n.links.RefuseSystem,
 		Panicked: n.actorPanicked, Log: n.log})
 }
 

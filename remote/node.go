@@ -84,6 +84,8 @@ type Config struct {
 	Program kernels.Program
 	// Actors are the kinds of the program's own actors, by name.
 	Actors map[string]cast.Maker
+	// ActorLimit bounds the program's actors; 0 means cast.MaxActors.
+	ActorLimit int
 	// Credentials, if set, encrypt all connections and identify tasks and clients by their certificates. Their owner closes them after the
 	// node has stopped.
 	Credentials *access.Credentials

@@ -222,10 +222,9 @@ func (s *Cast) down(task string, why error) {
 			lost[ref] = w.id
 		}
 	}
-	for asker, p := range s.asked {
+	for asker, h := range s.asked {
 		if asker.Task == task {
-			delete(s.asked, asker)
-			delete(p.pending, asker)
+			s.forgetLocked(h)
 			s.endContextLocked(asker)
 		}
 	}
@@ -259,11 +258,15 @@ func (s *Cast) down(task string, why error) {
 		s.ended(ref, id, why)
 	}
 	for _, p := range all {
+		r := p.rare.Load()
+		if r == nil {
+			continue
+		}
 		p.mu.Lock()
-		delete(p.watchers, task)
-		for w := range p.outsiders {
+		delete(r.watchers, task)
+		for w := range r.outsiders {
 			if w.Task == task {
-				delete(p.outsiders, w)
+				delete(r.outsiders, w)
 			}
 		}
 		p.mu.Unlock()

@@ -50,7 +50,7 @@ func (s *Cast) Asks(limit int) (list []AskStatus, all int) {
 		}
 		st := AskStatus{ID: name, Blocks: a.blocks && a.by != nil, To: Ref{a.task, a.to}, Began: a.began, Forwards: a.forwards, Type: a.kind}
 		if a.by != nil {
-			st.By = a.by.ref.Name
+			st.By = a.by.name
 		}
 		list = append(list, st)
 	}
@@ -76,24 +76,24 @@ type HeldStatus struct {
 // Held returns the requests that actors of the task have not answered, in the order of their askers, at most limit of them, and how many there
 // are.
 func (s *Cast) Held(limit int) (list []HeldStatus, all int) {
-	type held struct {
+	type request struct {
 		asker Ref
 		by    *performer
 		state string
 	}
-	var found []held
+	var found []request
 	s.mu.Lock()
-	for asker, p := range s.asked {
-		h := held{asker, p, RequestQueued}
-		if r := p.answering.Load(); r != nil && r.asker == asker {
-			h.state = RequestAnswering
-		} else if p.pending[asker] != nil {
-			h.state = RequestKept
+	for asker, h := range s.asked {
+		q := request{asker, h.by, RequestQueued}
+		if r := h.by.answering.Load(); r != nil && r.asker == asker {
+			q.state = RequestAnswering
+		} else if h.life != nil {
+			q.state = RequestKept
 		}
-		found = append(found, h)
+		found = append(found, q)
 	}
 	s.mu.Unlock()
-	slices.SortFunc(found, func(a, b held) int {
+	slices.SortFunc(found, func(a, b request) int {
 		return cmp.Or(strings.Compare(a.asker.Task, b.asker.Task), strings.Compare(a.asker.Name, b.asker.Name))
 	})
 	for _, h := range found[:min(limit, len(found))] {

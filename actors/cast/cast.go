@@ -30,7 +30,7 @@ const (
 	MaxQueuedBytes = 16 << 20
 	// MaxAsks bounds the answers that an actor waits for after Context.Ask.
 	MaxAsks = MaxQueued
-	// MaxActors bounds the actors of a task, and MaxBytes the messages that wait for all of them.
+	// MaxActors bounds the actors of a task unless Config.MaxActors does, and MaxBytes the messages that wait for all of them.
 	MaxActors = 1 << 16
 	MaxBytes  = 256 << 20
 	// Overhead is the size in bytes of a queued message's record. It counts towards MaxBytes.
@@ -93,6 +93,8 @@ type Config struct {
 	Boot      uint64
 	Transport Transport
 	Kinds     map[string]Maker
+	// MaxActors bounds the actors of the task, of which those that one client has spawned may be half; 0 means the constant of that name.
+	MaxActors int
 	// Present returns the initial status of the tasks for a new subscriber.
 	Present func() []TaskChange
 	// Find looks for a task that was never seen, for a bounded time within ctx. It returns why the task is not up, if it is not.
@@ -122,7 +124,8 @@ type Cast struct {
 	tasks  hub
 	drops  drops
 	placer *placer
-	keeper Maker // of keepers and anchors
+	kinds  map[string]*actorKind // the program's
+	keeper *actorKind            // of keepers and anchors
 	topics *topics
 	crew   crew
 
@@ -132,12 +135,14 @@ type Cast struct {
 	mu      sync.Mutex // guards the rest: programs send and ask on their own goroutines; the actors themselves handle one message at a time
 	stopped bool
 	actors  map[string]*performer
+	clients map[string]int // how many of the actors each client has spawned
 	former  map[string]roles.KindStatus // by kind, the totals of ended actors
-	born    uint64                      // actors so far
 	asks    map[string]*ask
 	nextAsk uint64
-	asked   map[Ref]*performer // requests that an actor has got and not answered, by their sender
-	relays  map[Ref]relay      // requests that were forwarded to another task, by their sender
+	asked   map[Ref]*held // requests that an actor has got and not answered, by their sender
+	spare   *held         // the first of the records for further requests; held.after links them
+	spares  int           // how many they are
+	relays  map[Ref]relay // requests that were forwarded to another task, by their sender
 	// contexts are those of requests that an actor has, by their sender.
 	contexts map[Ref]requestContext
 	watches  map[Ref]*watch
@@ -149,16 +154,23 @@ func New(c Config) *Cast {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	s := &Cast{config: c, log: c.Log, lanes: map[string]*lane{}, outsiders: map[string]*lane{}, actors: map[string]*performer{},
-		asks: map[string]*ask{}, nextAsk: rand.Uint64(), asked: map[Ref]*performer{}, relays: map[Ref]relay{}, contexts: map[Ref]requestContext{}, watches: map[Ref]*watch{}, nextID: rand.Uint64() >> 1}
+	if c.MaxActors == 0 {
+		c.MaxActors = MaxActors
+	}
+	s := &Cast{config: c, log: c.Log, lanes: map[string]*lane{}, outsiders: map[string]*lane{}, actors: map[string]*performer{}, clients: map[string]int{},
+		asks: map[string]*ask{}, nextAsk: rand.Uint64(), asked: map[Ref]*held{}, relays: map[Ref]relay{}, contexts: map[Ref]requestContext{}, watches: map[Ref]*watch{}, nextID: rand.Uint64() >> 1}
 	s.crew.init()
 	s.tasks.subscribers, s.tasks.watched = map[*Subscription]struct{}{}, c.Watched
 	s.life, s.die = context.WithCancel(context.Background())
 	for _, t := range c.Tasks {
 		s.lanes[t] = &lane{}
 	}
+	s.kinds = make(map[string]*actorKind, len(c.Kinds))
+	for name, m := range c.Kinds {
+		s.kinds[name] = &actorKind{name, m}
+	}
 	s.placer = newPlacer(s)
-	s.keeper = Maker{Make: makeKeeper}
+	s.keeper = &actorKind{keeperKind, Maker{Make: makeKeeper}}
 	s.topics = newTopics(s)
 	c.Transport.Watch(s.down)
 	return s
@@ -196,7 +208,8 @@ func (s *Cast) Kinds() []roles.KindStatus {
 		of(kind).Handled, of(kind).Panics, of(kind).Restarts = k.Handled, k.Panics, k.Restarts
 	}
 	for _, p := range s.actors {
-		of(p.kind).Add(roles.Status{Handled: p.begun.Load(), Panics: p.panics.Load(), Restarts: p.restarts.Load(), Waiting: p.queued()})
+		panics, restarts := p.failed()
+		of(p.kind.name).Add(roles.Status{Handled: p.begun.Load(), Panics: panics, Restarts: restarts, Waiting: p.queued()})
 	}
 	s.mu.Unlock()
 	out := make([]roles.KindStatus, 0, len(all))
@@ -206,16 +219,22 @@ func (s *Cast) Kinds() []roles.KindStatus {
 	return out
 }
 
-// countEndedLocked adds an ended actor's counts to the totals.
+// countEndedLocked adds an ended actor's counts to the totals, and takes it off its client's.
 func (s *Cast) countEndedLocked(p *performer) {
-	k := s.former[p.kind]
+	if r := p.rare.Load(); r != nil && r.client != "" {
+		if s.clients[r.client]--; s.clients[r.client] == 0 {
+			delete(s.clients, r.client)
+		}
+	}
+	k, name := s.former[p.kind.name], p.kind.name
+	panics, restarts := p.failed()
 	k.Handled += p.begun.Load()
-	k.Panics += p.panics.Load()
-	k.Restarts += p.restarts.Load()
+	k.Panics += panics
+	k.Restarts += restarts
 	if s.former == nil {
 		s.former = map[string]roles.KindStatus{}
 	}
-	s.former[p.kind] = k
+	s.former[name] = k
 }
 
 // Knows reports whether a name is the full name of a task of the cluster.
@@ -252,7 +271,7 @@ func (s *Cast) Stop(ctx context.Context) error {
 			select {
 			case <-p.done():
 			default:
-				late = append(late, p.ref.Name)
+				late = append(late, p.name)
 			}
 		}
 	}
@@ -362,7 +381,7 @@ func (s *Cast) ensure(ctx context.Context, kind string, ref Ref, arguments *wire
 	if ref.Name == "" {
 		return Ref{}, status.InvalidArgumentf("an actor of kind %q that is to be there already, or else to be made, needs a name", kind)
 	}
-	return s.createWith(ctx, ref, &wire.Spawn{Kind: kind, Arguments: arguments, Ensure: true}, nil)
+	return s.createWith(ctx, ref, &wire.Spawn{Kind: kind, Arguments: arguments, Ensure: true, Client: clientOf(ctx).Name}, nil)
 }
 
 // create is Spawn of an actor that ends with its parent, if it has one. A parent's task is this one.
@@ -371,7 +390,7 @@ func (s *Cast) create(ctx context.Context, kind string, ref Ref, arguments proto
 	if err != nil {
 		return Ref{}, err
 	}
-	return s.createWith(ctx, ref, &wire.Spawn{Kind: kind, Arguments: enclosed}, parent)
+	return s.createWith(ctx, ref, &wire.Spawn{Kind: kind, Arguments: enclosed, Client: clientOf(ctx).Name}, parent)
 }
 
 // createWith is create with the encoded request.
@@ -438,10 +457,9 @@ func (s *Cast) spawn(name string, q *wire.Spawn, asker Ref, parent *life) {
 
 // start makes the actor system run an actor.
 func (s *Cast) start(p *performer) {
-	// The actor system's ids are separate, because a name may be reused before the system has forgotten it.
-	pid, err := s.crew.take(s.config.System, p, idPrefix+strconv.FormatUint(p.number, 10))
+	pid, err := s.crew.take(s.config.System, p)
 	if err != nil {
-		p.finish(status.Internalf("The actor %s did not start: %v", p.ref.Name, err))
+		p.finish(status.Internalf("The actor %s did not start: %v", p.name, err))
 		return
 	}
 	p.found(pid)
@@ -452,18 +470,18 @@ func (s *Cast) admit(name string, q *wire.Spawn, asker Ref, parent *life) (p *pe
 	if err := checkName(name); err != nil {
 		return nil, false, err
 	}
-	maker, known := s.config.Kinds[q.GetKind()]
+	kind := s.kinds[q.GetKind()]
 	switch q.GetKind() {
 	case keeperKind:
-		maker, known = s.keeper, true
+		kind = s.keeper
 	case topicKind:
-		maker, known = s.topics.maker(name), true
+		kind = s.topics.kind(name)
 	}
-	if !known {
-		return nil, false, status.Errorf(status.NotFound, "The program of %s has no actors of kind %q; it has %s", s.config.Self, q.GetKind(), list(s.config.Kinds))
+	if kind == nil {
+		return nil, false, status.Errorf(status.NotFound, "The program of %s has no actors of kind %q; it has %s", s.config.Self, q.GetKind(), list(s.kinds))
 	}
-	if kind, _, v := s.virtualOf(name); v != nil || maker.Virtual != nil {
-		return nil, false, status.InvalidArgumentf("%s cannot be spawned: actors of kind %q are virtual, and begin with their first message", name, cmp.Or(kind, q.GetKind()))
+	if of, _, v := s.virtualOf(name); v != nil || kind.Virtual != nil {
+		return nil, false, status.InvalidArgumentf("%s cannot be spawned: actors of kind %q are virtual, and begin with their first message", name, cmp.Or(of, q.GetKind()))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -471,27 +489,33 @@ func (s *Cast) admit(name string, q *wire.Spawn, asker Ref, parent *life) (p *pe
 	switch {
 	case s.stopped:
 		return nil, false, s.stopping()
-	case there != nil && q.GetEnsure() && there.kind == q.GetKind():
+	case there != nil && q.GetEnsure() && there.kind.name == q.GetKind():
 		return there, false, nil
 	case there != nil:
-		return nil, false, status.Errorf(status.AlreadyExists, "There is an actor %s already on %s, of kind %q", name, s.config.Self, there.kind)
+		return nil, false, status.Errorf(status.AlreadyExists, "There is an actor %s already on %s, of kind %q", name, s.config.Self, there.kind.name)
 	}
-	p, err = s.addLocked(name, q, maker, asker, parent)
+	client := q.GetClient()
+	if client != "" && s.clients[client] >= s.config.MaxActors/2 {
+		return nil, false, status.Errorf(status.ResourceExhausted, "The client %s has spawned %d actors of %s, which is the limit for one client: end some", client, s.clients[client], s.config.Self)
+	}
+	if p, err = s.addLocked(name, q.GetArguments(), kind, asker, parent); err == nil && client != "" {
+		s.clients[client]++
+		p.needRare().client = client
+	}
 	return p, true, err
 }
 
 // addLocked adds an actor, whose name is free.
-func (s *Cast) addLocked(name string, q *wire.Spawn, maker Maker, asker Ref, parent *life) (*performer, error) {
-	if len(s.actors) >= MaxActors {
-		return nil, status.Errorf(status.ResourceExhausted, "%s has %d actors, which is the limit", s.config.Self, MaxActors)
+func (s *Cast) addLocked(name string, arguments *wire.Content, kind *actorKind, asker Ref, parent *life) (*performer, error) {
+	if len(s.actors) >= s.config.MaxActors {
+		return nil, status.Errorf(status.ResourceExhausted, "%s has %d actors, which is the limit", s.config.Self, s.config.MaxActors)
 	}
-	s.born++
-	p := newPerformer(s, name, q, maker, asker, parent)
+	p := newPerformer(s, name, arguments, kind, asker, parent)
 	s.actors[name] = p
 	return p, nil
 }
 
-func list(kinds map[string]Maker) string {
+func list(kinds map[string]*actorKind) string {
 	if len(kinds) == 0 {
 		return "none at all"
 	}
@@ -525,42 +549,4 @@ func (s *Cast) findLocked(name string) (*performer, error) {
 		return nil, notBegun(status.Errorf(status.NotFound, "There is no actor %s on %s", name, s.config.Self))
 	}
 	return p, nil
-}
-
-// expectLocked records the sender of a request to an actor until the request is answered. It does nothing for messages that
-// are not requests, and for an actor that is ending.
-func (s *Cast) expectLocked(p *performer, asker Ref) {
-	if !p.settled && isAsk(asker.Name) {
-		if p.pending == nil {
-			p.pending = map[Ref]*life{}
-		}
-		p.pending[asker], s.asked[asker] = nil, p
-	}
-}
-
-// keep records that a request is kept by the life of its actor.
-func (s *Cast) keep(r *Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p := r.life.performer; p.holdsLocked(r.asker) {
-		p.pending[r.asker] = r.life
-	}
-}
-
-// failKept fails the requests that the life of an actor has kept.
-func (s *Cast) failKept(l *life, why error) {
-	var kept []Ref
-	s.mu.Lock()
-	for asker, by := range l.performer.pending {
-		if by == l {
-			kept = append(kept, asker)
-			delete(l.performer.pending, asker)
-			delete(s.asked, asker)
-			s.endContextLocked(asker)
-		}
-	}
-	s.mu.Unlock()
-	for _, asker := range kept {
-		s.answer(asker, why)
-	}
 }

@@ -371,7 +371,7 @@ func TestWatchesThatOvertakeEachOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n, _ := newNetwork(t, "a", "b")
 			a, b := n.casts["a"], n.casts["b"]
-			b.config.Kinds["sink"] = Maker{Make: func(*Context, proto.Message) (Actor, error) { return sink{}, nil }}
+			b.kinds["sink"] = &actorKind{"sink", Maker{Make: func(*Context, proto.Message) (Actor, error) { return sink{}, nil }}}
 			spawn(t, b, "sink", Ref{Name: "sink"})
 			full := new(atomic.Int64) // counts what wants to be sent at once
 			n.mu.Lock()
@@ -407,7 +407,7 @@ func TestWatchesThatOvertakeEachOther(t *testing.T) {
 					t.Fatal(err)
 				}
 				p.mu.Lock()
-				w := p.watchers["a"]
+				w := p.needRare().watchers["a"]
 				p.mu.Unlock()
 				b.watched(ref.Name, Ref{Task: "a"}, watching{w.boot, w.id - 1}) // the first message arrives once more, and last
 				if err := b.End(deadline(t), ref); err != nil {
@@ -529,7 +529,7 @@ func (gate) Close() error { return nil }
 func TestList(t *testing.T) {
 	n, _ := newNetwork(t, "a")
 	a, g := n.casts["a"], gate{make(chan struct{}, 10), make(chan struct{})}
-	a.config.Kinds["gate"] = Maker{Make: func(*Context, proto.Message) (Actor, error) { return g, nil }}
+	a.kinds["gate"] = &actorKind{"gate", Maker{Make: func(*Context, proto.Message) (Actor, error) { return g, nil }}}
 	before := time.Now()
 	ref := spawn(t, a, "gate", Ref{"a", "g"})
 	for range 3 {

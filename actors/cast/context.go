@@ -12,9 +12,30 @@ import (
 // Context is an actor's view of itself and of the message that it handles. A message with a sender has its own
 // Context, which may be kept. Only Cast, Self, Life, Context, Reply and Fail may be called on other goroutines than the actor's.
 type Context struct {
-	life    *life
+	life *life
+	from *origin // nil if the message has no sender
+}
+
+// origin is where a message comes from.
+type origin struct {
 	sender  Ref
 	request *Request // nil if the message is not a request
+}
+
+// sender returns the sender of the message; the zero Ref if it has none.
+func (c *Context) sender() Ref {
+	if c.from == nil {
+		return Ref{}
+	}
+	return c.from.sender
+}
+
+// request returns the request that is being handled; nil if the message is none.
+func (c *Context) request() *Request {
+	if c.from == nil {
+		return nil
+	}
+	return c.from.request
 }
 
 // Cast returns the task's cast.
@@ -23,30 +44,30 @@ func (c *Context) Cast() *Cast { return c.life.performer.cast }
 // Self returns the actor's own address.
 func (c *Context) Self() Ref {
 	p := c.life.performer
-	if p.virtual != nil {
-		return p.cast.virtualize(p.ref)
+	if p.kind.Virtual != nil {
+		return p.cast.virtualize(p.ref())
 	}
-	return p.ref
+	return p.ref()
 }
 
 // Sender returns the sender of the message that is being handled; the zero Ref if it cannot be answered.
-func (c *Context) Sender() Ref { return c.Cast().virtualize(c.sender) }
+func (c *Context) Sender() Ref { return c.Cast().virtualize(c.sender()) }
 
 // Life returns a context that ends when the actor restarts or ends, or when its server stops.
-func (c *Context) Life() context.Context { return c.life.ctx }
+func (c *Context) Life() context.Context { return c.life.ctx() }
 
 // Context returns a context for what is done to handle the message: Life, or that of the request.
 func (c *Context) Context() context.Context {
-	if c.request == nil {
-		return c.life.ctx
+	if r := c.request(); r != nil {
+		return r.Context()
 	}
-	return c.request.Context()
+	return c.life.ctx()
 }
 
 // Send sends a message from this actor.
 func (c *Context) Send(to Ref, message proto.Message) error {
 	// An actor that waited for room in its own queue would wait forever.
-	return c.send(to, message, to != c.life.performer.ref && to != c.Self())
+	return c.send(to, message, to != c.life.performer.ref() && to != c.Self())
 }
 
 // TrySend is Send that does not wait for room: RESOURCE_EXHAUSTED.
@@ -60,17 +81,17 @@ func (c *Context) send(to Ref, message proto.Message, wait bool) error {
 			return err
 		}
 	}
-	return c.Cast().send(c.life.ctx, c.life.performer.ref, to, message, wait)
+	return c.Cast().send(c.life.ctx(), c.life.performer.ref(), to, message, wait)
 }
 
 var errNoSender = status.New(status.FailedPrecondition, "the message that is being handled has no sender")
 
 // Reply sends a message to the sender. For a request, it is the one answer.
 func (c *Context) Reply(message proto.Message) error {
-	switch {
-	case c.request != nil:
-		return c.request.Reply(message)
-	case c.sender == (Ref{}):
+	if r := c.request(); r != nil {
+		return r.Reply(message)
+	}
+	if c.from == nil {
 		return errNoSender
 	}
 	return c.Send(c.Sender(), message)
@@ -83,38 +104,38 @@ func (c *Context) Fail(err error) error {
 	switch {
 	case err == nil:
 		return status.InvalidArgumentf("a request cannot fail without an error")
-	case Outside(c.sender.Task):
-		c.Cast().deadLetter(c.Self().Name, c.sender)
+	case Outside(c.sender().Task):
+		c.Cast().deadLetter(c.Self().Name, c.sender())
 		return nil //nolint:nilerr // err is the answer, and no failure to give it
-	case c.request == nil:
+	case c.request() == nil:
 		return status.New(status.FailedPrecondition, "the message that is being handled is not a request")
 	}
-	return c.request.Fail(err)
+	return c.request().Fail(err)
 }
 
 // Conclude answers the message with what its handler returned. A request receives the answer or, if err is not nil or the answer cannot be sent,
 // an error. For another message, err is logged.
 func (c *Context) Conclude(answer proto.Message, err error) {
-	if c.request != nil {
+	if r := c.request(); r != nil {
 		if err == nil {
-			err = c.request.Reply(answer)
+			err = r.Reply(answer)
 		}
 		if err == nil {
 			return
 		}
-		if c.request.Fail(err) == nil {
+		if r.Fail(err) == nil {
 			return
 		}
 	}
 	if err != nil {
 		p := c.life.performer
-		p.cast.refuse(p.ref, c.sender, err)
+		p.cast.refuse(p.ref(), c.sender(), err)
 	}
 }
 
 // Keep returns the request that is being handled, to be answered after Receive has returned. It is nil for other messages.
 func (c *Context) Keep() *Request {
-	r := c.request
+	r := c.request()
 	if r != nil && r.state.CompareAndSwap(unanswered, kept) {
 		c.Cast().keep(r)
 	}
@@ -143,7 +164,7 @@ const (
 func (r *Request) Reply(message proto.Message) error {
 	return r.answer(func() error {
 		p := r.life.performer
-		return p.cast.send(r.life.ctx, p.ref, r.asker, message, true)
+		return p.cast.send(r.life.ctx(), p.ref(), r.asker, message, true)
 	})
 }
 
@@ -189,7 +210,7 @@ func (r *Request) handled(message string) {
 	}
 	p := r.life.performer
 	if p.cast.withdraw(r.asker) { // otherwise another actor has answered it, or the requester no longer waits
-		err := status.Unimplementedf("the actor %s on %s, of kind %q, neither answered nor kept a request of type %s", p.ref.Name, p.ref.Task, p.kind, message)
+		err := status.Unimplementedf("the actor %s on %s, of kind %q, neither answered nor kept a request of type %s", p.name, p.cast.config.Self, p.kind.name, message)
 		p.cast.answer(r.asker, outcome{error: err, own: true})
 	}
 }
@@ -212,7 +233,7 @@ func (c *Context) Watch(ref, as Ref) error {
 	if err != nil {
 		return err
 	}
-	if l.watches[ref] != nil {
+	if l.tied().watches[ref] != nil {
 		return nil
 	}
 	s := &source{life: l}
@@ -228,12 +249,13 @@ func (c *Context) Watch(ref, as Ref) error {
 			return queueFull(ref.Task)
 		}
 	}
-	if l.watches == nil {
-		l.watches = map[Ref]*source{}
+	t := l.needTies()
+	if t.watches == nil {
+		t.watches = map[Ref]*source{}
 	}
-	l.watches[ref] = s
+	t.watches[ref] = s
 	l.hold(s, func() {
-		delete(l.watches, ref)
+		delete(t.watches, ref)
 		cancel()
 	})
 	return nil
@@ -245,7 +267,7 @@ func (c *Context) Unwatch(ref Ref) error {
 	if err != nil {
 		return err
 	}
-	if s := c.life.watches[ref]; s != nil {
+	if s := c.life.tied().watches[ref]; s != nil {
 		s.end()
 	}
 	return nil
@@ -254,24 +276,25 @@ func (c *Context) Unwatch(ref Ref) error {
 // WatchTasks subscribes the actor to changes of the cluster's tasks. A second call does nothing.
 func (c *Context) WatchTasks() {
 	l := c.life
-	if l.tasks != nil {
+	if l.tasks() != nil {
 		return
 	}
-	l.tasks = c.Cast().Subscribe(func(s *Subscription) { l.performer.tell(&taskNotice{s}) })
-	l.hold(&source{life: l}, l.tasks.Cancel)
+	tasks := c.Cast().Subscribe(func(s *Subscription) { l.performer.tell(&taskNotice{s}) })
+	l.needTies().tasks = tasks
+	l.hold(&source{life: l}, tasks.Cancel)
 }
 
 // Spawn creates an actor of this task that ends with the life of this one: when it ends or restarts.
 func (c *Context) Spawn(kind, name string, arguments proto.Message) (Ref, error) {
 	s := c.Cast()
-	return s.create(c.life.ctx, kind, Ref{Name: name}, arguments, c.life)
+	return s.create(c.life.ctx(), kind, Ref{Name: name}, arguments, c.life)
 }
 
 // Drop logs that the actor does not know the message that is being handled. A request fails anyway, and is not logged.
 func (c *Context) Drop(message any) {
-	if c.request == nil {
+	if c.request() == nil {
 		p := c.life.performer
-		p.cast.refuse(p.ref, c.sender, status.Unimplementedf("actors of kind %q have no handler of %s", p.kind, nameOf(message)))
+		p.cast.refuse(p.ref(), c.sender(), status.Unimplementedf("actors of kind %q have no handler of %s", p.kind.name, nameOf(message)))
 	}
 }
 
@@ -288,5 +311,5 @@ func (c *Context) Crash(err error) {
 	if err == nil {
 		err = status.Internalf("the actor %s crashed without an error", c.Self().Name)
 	}
-	c.life.failure = status.From(err)
+	c.life.needTies().failure = status.From(err)
 }

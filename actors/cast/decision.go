@@ -33,15 +33,15 @@ const (
 // decide decides what follows a failure, the rest of which it fills in.
 func (p *performer) decide(f Failure) (recent []time.Time, wait time.Duration, d Decision) {
 	ok := false
-	if p.maker.Restart != nil {
-		recent, wait, ok = p.maker.Restart.next(p.failures, time.Now())
+	if p.kind.Restart != nil {
+		recent, wait, ok = p.kind.Restart.next(p.needRare().failures, time.Now())
 	}
-	f.Actor, f.Kind, f.Last, f.Restarts = p.life.context.Self(), p.kind, !ok, len(recent)
+	f.Actor, f.Kind, f.Last, f.Restarts = p.life.context.Self(), p.kind.name, !ok, len(recent)
 	if ok {
 		f.Restarts-- // without the one that may follow
 	}
-	if p.maker.Decide != nil {
-		if crash := p.guard(func() { d = p.maker.Decide(f) }); crash != nil {
+	if p.kind.Decide != nil {
+		if crash := p.guard(func() { d = p.kind.Decide(f) }); crash != nil {
 			d = End
 		}
 	}
@@ -51,9 +51,9 @@ func (p *performer) decide(f Failure) (recent []time.Time, wait time.Duration, d
 	if ok {
 		return recent, wait, RestartActor
 	}
-	if p.maker.Restart != nil {
-		p.cast.log.Error("an actor of the program failed again and ends: it was restarted too often", "actor", p.ref.Name, "kind", p.kind, "restarts", len(recent),
-			"within", p.maker.Restart.Within, "error", f.Err)
+	if p.kind.Restart != nil {
+		p.cast.log.Error("an actor of the program failed again and ends: it was restarted too often", "actor", p.name, "kind", p.kind.name, "restarts", len(recent),
+			"within", p.kind.Restart.Within, "error", f.Err)
 	}
 	return nil, 0, End
 }
@@ -67,14 +67,14 @@ type escalation struct {
 
 // escalate makes the actor's parent fail in its turn. An actor without a parent just ends.
 func (p *performer) escalate(why error) {
-	p.cast.log.Error("an actor of the program failed, and its failure is escalated", "actor", p.ref.Name, "kind", p.kind, "error", why)
+	p.cast.log.Error("an actor of the program failed, and its failure is escalated", "actor", p.name, "kind", p.kind.name, "error", why)
 	if p.parent != nil {
-		p.parent.performer.tell(&escalation{p.parent, p.ref, why})
+		p.parent.performer.tell(&escalation{p.parent, p.ref(), why})
 	}
 }
 
 // failure returns the parent's failure. It has the code of the child's.
 func (e *escalation) failure() Failure {
 	p, why := e.to.performer, status.From(e.err)
-	return Failure{Child: e.child, Err: status.Errorf(why.Code, "The child %s of the actor %s on %s failed: %s", e.child.Name, p.ref.Name, p.ref.Task, why.Message)}
+	return Failure{Child: e.child, Err: status.Errorf(why.Code, "The child %s of the actor %s on %s failed: %s", e.child.Name, p.name, p.cast.config.Self, why.Message)}
 }

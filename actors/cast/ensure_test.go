@@ -45,10 +45,10 @@ type slow struct {
 func (k *slow) on(all ...*Cast) *slow {
 	k.begin = make(chan error)
 	for _, s := range all {
-		s.config.Kinds["slow"] = Maker{Make: func(*Context, proto.Message) (Actor, error) {
+		s.kinds["slow"] = &actorKind{"slow", Maker{Make: func(*Context, proto.Message) (Actor, error) {
 			k.made.Add(1)
 			return player{got: &record{}}, <-k.begin
-		}}
+		}}}
 	}
 	return k
 }
@@ -148,8 +148,8 @@ func TestEnsureAndFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, _ := newNetwork(t, "a", "b")
 		a, b := n.casts["a"], n.casts["b"]
-		b.config.Kinds["phoenix"] = Maker{Make: func(*Context, proto.Message) (Actor, error) { return player{got: &record{}}, nil },
-			Restart: &Restart{Most: 1, Within: time.Minute, Backoff: time.Second, MaxBackoff: time.Second}}
+		b.kinds["phoenix"] = &actorKind{"phoenix", Maker{Make: func(*Context, proto.Message) (Actor, error) { return player{got: &record{}}, nil },
+			Restart: &Restart{Most: 1, Within: time.Minute, Backoff: time.Second, MaxBackoff: time.Second}}}
 		spawn(t, b, "phoenix", Ref{Name: "bird"})
 		tell(t, b, "bird", func(c *Context) { c.Crash(nil) })
 		done := make(ensured, 9)

@@ -17,7 +17,7 @@ type relay struct{ name, task string }
 
 // Forward passes the request that is being handled on to another actor, which answers the requester.
 func (c *Context) Forward(to Ref) error {
-	p, r := c.life.performer, c.request
+	p, r := c.life.performer, c.request()
 	switch {
 	case r == nil:
 		return status.New(status.FailedPrecondition, "the message that is being handled is no request")
@@ -36,10 +36,10 @@ func (c *Context) Forward(to Ref) error {
 		return err
 	}
 	err = r.answer(func() error {
-		if to.Task == p.ref.Task {
-			return p.cast.forward(c.life.ctx, r, to, item{sender: r.asker, content: content{message: message}, size: size})
+		if to.Task == p.cast.config.Self {
+			return p.cast.forward(c.life.ctx(), r, to, item{sender: r.asker, content: content{message: message}, size: size})
 		}
-		return p.cast.relay(c.life.ctx, r, to, message, size)
+		return p.cast.relay(c.life.ctx(), r, to, message, size)
 	})
 	if err != nil && r.state.Load() == kept {
 		p.cast.keep(r)
@@ -47,20 +47,14 @@ func (c *Context) Forward(to Ref) error {
 	return begun(err)
 }
 
-// holdsLocked reports whether the actor has a request that waits for its answer.
-func (p *performer) holdsLocked(asker Ref) bool {
-	_, holds := p.pending[asker]
-	return holds
-}
-
 // giveLocked moves a request that an actor has to another one of the task, or to none if that is nil. It returns false if the
 // actor does not have it: it was answered, or its requester no longer waits.
 func (s *Cast) giveLocked(asker Ref, from, to *performer) bool {
-	if !from.holdsLocked(asker) {
+	h := from.heldLocked(asker)
+	if h == nil {
 		return false
 	}
-	delete(from.pending, asker)
-	delete(s.asked, asker)
+	s.forgetLocked(h)
 	s.endContextLocked(asker)
 	if to != nil {
 		s.expectLocked(to, asker)

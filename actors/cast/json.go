@@ -43,19 +43,25 @@ var conversions = turns.New(maxConversions)
 // clientKey is the key of a context's client.
 type clientKey struct{}
 
-// ForClient returns a context for calls on behalf of a client. What takes long is done for one client after the other.
-func ForClient(ctx context.Context, client string) context.Context {
+// Client is who calls. The zero value is the program itself.
+type Client struct {
+	Name string // the actors that it spawns count as its own
+	Turn string // what takes long is done for one of them after the other
+}
+
+// ForClient returns a context for calls on behalf of a client.
+func ForClient(ctx context.Context, client Client) context.Context {
 	return context.WithValue(ctx, clientKey{}, client)
 }
 
-func clientOf(ctx context.Context) string {
-	who, _ := ctx.Value(clientKey{}).(string) // "" is the program itself
+func clientOf(ctx context.Context) Client {
+	who, _ := ctx.Value(clientKey{}).(Client)
 	return who
 }
 
 // inTurn converts a message in its client's turn, for which it waits until ctx ends.
 func inTurn[From, To any](ctx context.Context, convert func(From) (To, string, error), from From) (to To, missing string, err error) {
-	leave, err := conversions.Enter(ctx, clientOf(ctx))
+	leave, err := conversions.Enter(ctx, clientOf(ctx).Turn)
 	if err != nil {
 		return to, "", err
 	}
@@ -116,7 +122,7 @@ func (s *Cast) transcode(ctx context.Context, task string, q *wire.Transcode) (*
 // transcoded answers another task with a message that it cannot convert itself. It does not block.
 func (s *Cast) transcoded(asker Ref, q *wire.Transcode) {
 	s.answerBy(asker.Task, func(ctx context.Context) error { // converting takes time
-		a, missing, err := inTurn(ForClient(ctx, asker.Task), convert, q)
+		a, missing, err := inTurn(ForClient(ctx, Client{Turn: asker.Task}), convert, q)
 		if missing != "" {
 			err = s.unknownType(missing)
 		}

@@ -133,7 +133,7 @@ func TestConversionsAreBounded(t *testing.T) {
 	hold, held, begun := make(chan struct{}), make(chan error), make(chan struct{})
 	for i := range maxConversions {
 		go func() {
-			_, _, err := inTurn(ForClient(t.Context(), fmt.Sprint(i/2)), func(string) (Raw, string, error) {
+			_, _, err := inTurn(ForClient(t.Context(), Client{Turn: fmt.Sprint(i / 2)}), func(string) (Raw, string, error) {
 				begun <- struct{}{}
 				<-hold
 				return Raw{}, "", nil

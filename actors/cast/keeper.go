@@ -108,7 +108,7 @@ func (c *Context) inBackground(f func(ctx context.Context) any) {
 		return // and so is the actor, soon
 	}
 	s.work.Go(contain.Func(s.log, "A request of an actor", func() {
-		if result := f(l.ctx); result != nil {
+		if result := f(l.ctx()); result != nil {
 			from.send(result, true)
 			return
 		}
@@ -123,11 +123,11 @@ func (c *Context) Pass(to Ref, message proto.Message, wait bool) error {
 	if to.Task != s.config.Self && (l.unsentTo(to.Task) != nil || !s.lane(to.Task).linked()) {
 		return status.Errorf(status.Unavailable, "There is no link to %s now", to.Task)
 	}
-	return s.send(l.ctx, Ref{}, to, message, wait)
+	return s.send(l.ctx(), Ref{}, to, message, wait)
 }
 
 // Discard logs and counts a message without a requester that the actor gives up.
-func (c *Context) Discard(why error) { c.Cast().refuse(c.life.performer.ref, Ref{}, why) }
+func (c *Context) Discard(why error) { c.Cast().refuse(c.life.performer.ref(), Ref{}, why) }
 
 // Owners computes which of its members a key belongs to: if one goes, only what belonged to it moves.
 type Owners = placement.Owners

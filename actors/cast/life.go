@@ -15,36 +15,67 @@ import (
 // timers, watches, asks and children.
 type life struct {
 	performer *performer
-	ctx       context.Context             // a *handler
-	inner     atomic.Pointer[cancellable] // of ctx; nil until it is waited for, since most actors are idle and alone
-	cancelled atomic.Bool
-	context   Context // for messages without a sender
+	inner     atomic.Pointer[cancellable] // of its context; nil until it is waited for, since most actors are idle and alone
+	ties      atomic.Pointer[ties]        // nil until they are needed
+	context   Context                     // for messages without a sender
 
 	// Owned by the actor's goroutine.
-	self    Actor
+	self   Actor
+	asking int32 // asks whose answers it has not handled
+
+	cancelled atomic.Bool
+	unsent    atomic.Bool // ties.opening is not empty
+	over      bool        // guarded by performer.mu
+}
+
+// ties are what an actor has set up with others, and why it is to fail.
+type ties struct {
+	// Owned by the actor's goroutine.
 	tasks   *Subscription // nil if it does not watch tasks
 	watches map[Ref]*source
 	topics  map[string]*source // that it subscribes to
-	asking  int                // asks whose answers it has not handled
 	failure error              // given to Crash
 
-	// unsent is set if opening is not empty. opening has, by task, what is closed when the last ask or watch that waits for a link to
-	// the task has been sent.
-	unsent atomic.Bool
-
-	// Guarded by performer.mu.
+	// Guarded by performer.mu. opening has, by task, what is closed when the last ask or watch that waits for a link to the task has been sent.
 	opening  map[string]chan struct{}
-	over     bool
 	sources  map[*source]struct{}
 	children map[*performer]struct{}
 }
 
+// untied are the ties of actors that have none.
+var untied ties
+
+// tied returns the ties of the life, to read them.
+func (l *life) tied() *ties {
+	if t := l.ties.Load(); t != nil {
+		return t
+	}
+	return &untied
+}
+
+// needTies returns the ties of the life, which it makes if there are none.
+func (l *life) needTies() *ties {
+	if t := l.ties.Load(); t != nil {
+		return t
+	}
+	l.ties.CompareAndSwap(nil, &ties{})
+	return l.ties.Load()
+}
+
+// failure returns the error that was given to Crash, if any. It is called on the actor's goroutine.
+func (l *life) failure() error { return l.tied().failure }
+
+// tasks returns the actor's subscription to changes of tasks, if any. It is called on the actor's goroutine.
+func (l *life) tasks() *Subscription { return l.tied().tasks }
+
 func newLife(p *performer) *life {
 	l := &life{performer: p}
-	l.ctx = (*handler)(l)
 	l.context.life = l
 	return l
 }
+
+// ctx returns the context that ends with the life.
+func (l *life) ctx() context.Context { return (*handler)(l) }
 
 // cancellable is a context that can be cancelled.
 type cancellable struct {
@@ -124,8 +155,12 @@ func (l *life) end(why error) (err error) {
 		return nil
 	}
 	l.over = true
-	sources, children := l.sources, l.children
-	l.sources, l.children = nil, nil
+	var sources map[*source]struct{}
+	var children map[*performer]struct{}
+	if t := l.ties.Load(); t != nil {
+		sources, children = t.sources, t.children
+		t.sources, t.children = nil, nil
+	}
 	p.mu.Unlock()
 	l.cancel()
 	for s := range sources {
@@ -154,10 +189,11 @@ func (l *life) adopt(child *performer) bool {
 	if l.over {
 		return false
 	}
-	if l.children == nil {
-		l.children = map[*performer]struct{}{}
+	t := l.needTies()
+	if t.children == nil {
+		t.children = map[*performer]struct{}{}
 	}
-	l.children[child] = struct{}{}
+	t.children[child] = struct{}{}
 	return true
 }
 
@@ -165,7 +201,7 @@ func (l *life) adopt(child *performer) bool {
 func (l *life) release(child *performer) {
 	l.performer.mu.Lock()
 	defer l.performer.mu.Unlock()
-	delete(l.children, child)
+	delete(l.tied().children, child)
 }
 
 // source is what sends an actor notices of its own: a timer, a watch, an ask or a subscription.
@@ -190,10 +226,11 @@ func (l *life) hold(s *source, stop func()) {
 	p := l.performer
 	p.mu.Lock()
 	if !l.over {
-		if l.sources == nil {
-			l.sources = map[*source]struct{}{}
+		t := l.needTies()
+		if t.sources == nil {
+			t.sources = map[*source]struct{}{}
 		}
-		l.sources[s] = struct{}{}
+		t.sources[s] = struct{}{}
 		p.mu.Unlock()
 		return
 	}
@@ -213,7 +250,7 @@ func (s *source) end() {
 	}
 	p := s.life.performer
 	p.mu.Lock()
-	delete(s.life.sources, s)
+	delete(s.life.tied().sources, s)
 	p.mu.Unlock()
 	s.stop()
 }
@@ -331,7 +368,7 @@ func (l *life) askAnew(from *source, to, as Ref, message proto.Message, end time
 		return false
 	}
 	s.work.Go(contain.Func(s.log, "An ask of a virtual actor", func() {
-		ctx, cancel := context.WithDeadline(l.ctx, end)
+		ctx, cancel := context.WithDeadline(l.ctx(), end)
 		defer cancel()
 		answer, err := s.ask(ctx, to, message, false)
 		from.send(&reply{Answer{From: as, Tag: tag, Message: answer, Err: err}, content{message: answer}}, true)
@@ -350,7 +387,7 @@ func (c *Context) FailAsk(as Ref, tag any, err error) {
 func (l *life) ask(a *ask, to Ref, message proto.Message, timeout time.Duration) (stop func(), err error) {
 	s, none := l.performer.cast, func() {}
 	if l.asking >= MaxAsks {
-		return none, status.Errorf(status.ResourceExhausted, "the actor %s waits for %d answers, which is the limit", l.performer.ref.Name, MaxAsks)
+		return none, status.Errorf(status.ResourceExhausted, "the actor %s waits for %d answers, which is the limit", l.performer.name, MaxAsks)
 	}
 	to, size, err := s.checkAsk(to, message)
 	if err != nil {
@@ -361,7 +398,7 @@ func (l *life) ask(a *ask, to Ref, message proto.Message, timeout time.Duration)
 	if err != nil {
 		return none, err
 	}
-	ctx, cancel := context.WithTimeout(l.ctx, timeout)
+	ctx, cancel := context.WithTimeout(l.ctx(), timeout)
 	over := context.AfterFunc(ctx, contain.Func(s.log, "The end of an ask", func() {
 		if s.abandon(name, to.Task) {
 			a.settle(content{}, status.Errorf(status.DeadlineExceeded, "the actor %s on %s has not answered within %v", to.Name, to.Task, timeout))
@@ -382,7 +419,7 @@ func (l *life) ask(a *ask, to Ref, message proto.Message, timeout time.Duration)
 // sendAsk sends a request without waiting. If there is no link to the task yet, another goroutine sends it, and later messages of the actor
 // to the task wait for that, so that they stay in order.
 func (l *life) sendAsk(ctx context.Context, name string, to Ref, message proto.Message, size int) error {
-	s, asker := l.performer.cast, Ref{l.performer.ref.Task, name}
+	s, asker := l.performer.cast, Ref{l.performer.cast.config.Self, name}
 	if to.Task == s.config.Self {
 		return s.put(ctx, to.Name, item{sender: asker, content: content{message: message}, size: size}, false)
 	}
@@ -414,10 +451,11 @@ func (l *life) sendLater(task string, send func(ctx context.Context)) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if l.opening == nil {
-		l.opening = map[string]chan struct{}{}
+	t := l.needTies()
+	if t.opening == nil {
+		t.opening = map[string]chan struct{}{}
 	}
-	l.opening[task] = sent
+	t.opening[task] = sent
 	l.unsent.Store(true)
 	return true
 }
@@ -434,15 +472,16 @@ func (l *life) unsentTo(task string) <-chan struct{} {
 	p := l.performer
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for t, sent := range l.opening {
+	opening := l.tied().opening
+	for t, sent := range opening {
 		select {
 		case <-sent:
-			delete(l.opening, t)
+			delete(opening, t)
 		default:
 		}
 	}
-	l.unsent.Store(len(l.opening) > 0)
-	if sent := l.opening[task]; sent != nil {
+	l.unsent.Store(len(opening) > 0)
+	if sent := opening[task]; sent != nil {
 		return sent
 	}
 	return nil
@@ -457,7 +496,7 @@ func (l *life) await(task string) error {
 	select {
 	case <-sent:
 		return nil
-	case <-l.ctx.Done():
-		return status.From(l.ctx.Err())
+	case <-l.ctx().Done():
+		return status.From(l.ctx().Err())
 	}
 }

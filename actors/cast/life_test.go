@@ -103,7 +103,7 @@ func later(t *testing.T, s *Cast, name string, f do) {
 func play(t *testing.T, s *Cast, name string, handle func(c *Context, message any)) *record {
 	t.Helper()
 	got := &record{}
-	s.config.Kinds[name] = Maker{Make: func(*Context, proto.Message) (Actor, error) { return player{got: got, handle: handle}, nil }}
+	s.kinds[name] = &actorKind{name, Maker{Make: func(*Context, proto.Message) (Actor, error) { return player{got: got, handle: handle}, nil }}}
 	spawn(t, s, name, Ref{Name: name})
 	return got
 }
@@ -161,8 +161,8 @@ func TestTimers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(p.life.sources) != 0 {
-			t.Errorf("%d timers are left", len(p.life.sources))
+		if len(p.life.tied().sources) != 0 {
+			t.Errorf("%d timers are left", len(p.life.tied().sources))
 		}
 		tell(t, a, "p", func(c *Context) {
 			c.After(time.Second, "late")
@@ -569,8 +569,8 @@ func TestForwardOnlyOnce(t *testing.T) {
 				if err := c.Forward(Ref{to, "nobody"}); status.CodeOf(err) != status.NotFound {
 					t.Errorf("to nobody: %v", err)
 				}
-				if p := c.life.performer; len(p.pending) != 1 || p.pending[c.sender] != c.life {
-					t.Errorf("the request is not kept: %v", p.pending)
+				if h := c.life.performer.held; h == nil || h.after != nil || h.asker != c.sender() || h.life != c.life {
+					t.Errorf("the request is not kept: %+v", h)
 				}
 				c.Reply(text("stay"))
 			case "self":
@@ -662,13 +662,13 @@ func TestChildThatWaitsForItsParent(t *testing.T) {
 		a := n.casts["a"]
 		play(t, a, "parent", nil)
 		var failed error
-		a.config.Kinds["child"] = Maker{Make: func(*Context, proto.Message) (Actor, error) {
+		a.kinds["child"] = &actorKind{"child", Maker{Make: func(*Context, proto.Message) (Actor, error) {
 			return player{got: &record{}, handle: func(*Context, any) {
 				for failed == nil {
 					failed = a.Send(context.Background(), Ref{}, Ref{"a", "parent"}, text(""))
 				}
 			}}, nil
-		}}
+		}}}
 		tell(t, a, "parent", func(c *Context) {
 			if _, err := c.Spawn("child", "child", nil); err != nil {
 				t.Error(err)
@@ -694,7 +694,7 @@ func TestChildren(t *testing.T) {
 			n, _ := newNetwork(t, "a")
 			a := n.casts["a"]
 			got, watcher := &record{}, play(t, a, "watcher", nil)
-			a.config.Kinds["node"] = Maker{Make: func(c *Context, arguments proto.Message) (Actor, error) {
+			a.kinds["node"] = &actorKind{"node", Maker{Make: func(c *Context, arguments proto.Message) (Actor, error) {
 				depth := arguments.(*wrapperspb.Int64Value).GetValue()
 				if depth > 0 {
 					for _, side := range []string{"l", "r"} {
@@ -704,7 +704,7 @@ func TestChildren(t *testing.T) {
 					}
 				}
 				return player{got: got, close: func() { got.add(c.Self().Name) }}, nil
-			}}
+			}}}
 			if _, err := a.Spawn(t.Context(), "node", Ref{Name: "n"}, wrapperspb.Int64(2)); err != nil {
 				t.Fatal(err)
 			}

@@ -202,7 +202,7 @@ func (s *Cast) take(task string, boot uint64, m *wire.Mail) {
 		s.spawn(m.GetTo(), what.Spawn, from, nil)
 	case *wire.Mail_End:
 		p, err := s.find(m.GetTo())
-		if err == nil && p.kind == topicKind {
+		if err == nil && p.kind.name == topicKind {
 			err = status.InvalidArgumentf("%s cannot be ended: it ends with the last subscriber of its topic", m.GetTo())
 		}
 		if err == nil {
@@ -258,10 +258,9 @@ func (s *Cast) withdraw(asker Ref) (pending bool) {
 		return false
 	}
 	s.mu.Lock()
-	p := s.asked[asker]
-	if p != nil {
-		delete(p.pending, asker)
-		delete(s.asked, asker)
+	h := s.asked[asker]
+	if pending = h != nil; pending {
+		s.forgetLocked(h)
 		if c, ok := s.contexts[asker]; ok && !c.request.isAnswering() {
 			s.endContextLocked(asker)
 		}
@@ -272,7 +271,7 @@ func (s *Cast) withdraw(asker Ref) (pending bool) {
 	if relayed {
 		s.abandon(r.name, r.task)
 	}
-	return p != nil || relayed
+	return pending || relayed
 }
 
 // refuse reports to the requester, or else to the log, that a message did not reach its actor.

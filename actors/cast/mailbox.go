@@ -2,6 +2,7 @@ package cast
 
 import (
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -9,50 +10,79 @@ import (
 	"github.com/troupe-run/troupe/internal/contain"
 )
 
-// mailbox is an actor's mailbox as the actor system knows it. The program's messages do not go through it: they wait in the performer's queue,
-// which is bounded. What goes through it are the system's own messages, turns and revivals, of which there are few at a time. No goroutine belongs to
-// an idle actor.
-type mailbox struct {
-	owner      *performer
-	invoker    actor.MessageInvoker
-	dispatcher actor.Dispatcher
+// mailbox is a performer as the actor system knows it: as an actor's mailbox. The program's messages do not go through it: they wait in the
+// performer's queue, which is bounded. What goes through it are the system's own messages, turns and revivals, of which there are few at a time. No
+// goroutine belongs to an idle actor. mu guards what waits.
+type mailbox performer
 
-	mu        sync.Mutex // guards the rest: all that have something for the actor post it
-	running   bool
-	suspended bool
-	system    []any // handled before user; both have room for as many as there were at a time
-	user      []any
+// posted is what else waits in a mailbox.
+type posted struct {
+	system []any // handled before user
+	user   []any
 }
 
-var _ actor.Mailbox = (*mailbox)(nil)
+var (
+	_ actor.Mailbox = (*mailbox)(nil)
 
-// RegisterHandlers is called once by the actor system, before the first message.
-func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher actor.Dispatcher) {
-	m.invoker, m.dispatcher = invoker, dispatcher
+	begin any = &actor.Started{}
+)
+
+// RegisterHandlers is called once by the actor system, before the first message. All performers of a cast have the same dispatcher.
+func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, _ actor.Dispatcher) {
+	m.invoker = invoker
 }
 
 // Start does nothing: the first message starts the actor.
 func (m *mailbox) Start() {}
 
 // UserMessageCount returns the number of waiting messages.
-func (m *mailbox) UserMessageCount() int {
+func (m *mailbox) UserMessageCount() (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.user)
+	for _, waits := range []bool{m.turns, m.revives} {
+		if waits {
+			n++
+		}
+	}
+	if m.posted != nil {
+		n += len(m.posted.user)
+	}
+	return n
 }
 
 // PostUserMessage adds a turn or a revival.
 func (m *mailbox) PostUserMessage(message any) {
 	m.mu.Lock()
-	m.user = append(m.user, message)
+	switch message.(type) {
+	case turn:
+		m.turns = true
+	case revival:
+		m.revives = true
+	default:
+		r := m.others()
+		r.user = append(r.user, message)
+	}
 	m.schedule(!m.suspended)
 }
 
 // PostSystemMessage adds a message of the actor system.
 func (m *mailbox) PostSystemMessage(message any) {
 	m.mu.Lock()
-	m.system = append(m.system, message)
+	if _, begins := message.(*actor.Started); begins {
+		m.begins = true
+	} else {
+		r := m.others()
+		r.system = append(r.system, message)
+	}
 	m.schedule(true)
+}
+
+// others returns what else waits. mu is held.
+func (m *mailbox) others() *posted {
+	if m.posted == nil {
+		m.posted = &posted{}
+	}
+	return m.posted
 }
 
 // schedule has the dispatcher run the actor if something is due, unless it runs. The caller holds mu, which schedule releases.
@@ -61,38 +91,30 @@ func (m *mailbox) schedule(due bool) {
 	m.running = m.running || due
 	m.mu.Unlock()
 	if due {
-		m.dispatcher.Schedule(m.run)
+		m.cast.crew.dispatcher.Schedule(m.run)
 	}
 }
 
 // run handles what waits, and leaves the goroutine to others after a number of messages.
 func (m *mailbox) run() {
-	for range m.dispatcher.Throughput() {
-		if !m.next() {
+	d := m.cast.crew.dispatcher
+	for range d.Throughput() {
+		if !m.handle() {
 			return
 		}
 	}
-	m.dispatcher.Schedule(m.run)
+	d.Schedule(m.run)
 }
 
-// next handles the next message. It returns false, and the actor no longer runs, if there is none.
-func (m *mailbox) next() bool {
+// handle handles the next message. It returns false, and the actor no longer runs, if there is none.
+func (m *mailbox) handle() bool {
 	m.mu.Lock()
-	system := len(m.system) > 0
-	var message any
-	switch {
-	case system:
-		message = m.system[0]
-		m.system = slices.Delete(m.system, 0, 1)
-	case len(m.user) > 0 && !m.suspended:
-		message = m.user[0]
-		m.user = slices.Delete(m.user, 0, 1)
-	default:
+	message, system := m.pop()
+	switch message.(type) {
+	case nil:
 		m.running = false
 		m.mu.Unlock()
 		return false
-	}
-	switch message.(type) {
 	case *actor.SuspendMailbox:
 		m.suspended, message = true, nil
 	case *actor.ResumeMailbox:
@@ -105,11 +127,39 @@ func (m *mailbox) next() bool {
 	return true
 }
 
+// pop removes and returns the message to handle next; nil if there is none. mu is held.
+func (m *mailbox) pop() (message any, system bool) {
+	r := m.posted
+	switch {
+	case m.begins:
+		m.begins = false
+		return begin, true
+	case r != nil && len(r.system) > 0:
+		message, system = r.system[0], true
+		r.system = slices.Delete(r.system, 0, 1)
+	case m.suspended:
+		return nil, false
+	case m.turns:
+		m.turns = false
+		return turn{}, false
+	case m.revives:
+		m.revives = false
+		return revival{}, false
+	case r != nil: // for user is not empty then
+		message = r.user[0]
+		r.user = slices.Delete(r.user, 0, 1)
+	}
+	if r != nil && len(r.system)+len(r.user) == 0 {
+		m.posted = nil
+	}
+	return message, system
+}
+
 // invoke passes a message on. What the program does is contained where it is called, so a panic that comes this far is the cast's own fault.
 func (m *mailbox) invoke(message any, system bool) {
 	defer func() {
 		if r := recover(); r != nil {
-			m.owner.broken(contain.Error(m.owner.cast.log, "The actor "+m.owner.ref.Name, r))
+			(*performer)(m).broken(contain.Error(m.cast.log, "The actor "+m.name, r))
 		}
 	}()
 	if system {
@@ -121,20 +171,29 @@ func (m *mailbox) invoke(message any, system bool) {
 
 // crew is what the actor system gets to know of the performers of a cast: they share it, since there may be a million of them.
 type crew struct {
-	mu    sync.Mutex // guards next: actors are spawned on many goroutines
-	next  *performer // that the actor system is taking up
-	props *actor.Props
+	mu         sync.Mutex // guards the rest: actors are spawned on many goroutines
+	next       *performer // that the actor system is taking up
+	taken      uint64     // performers so far
+	props      *actor.Props
+	dispatcher actor.Dispatcher
 }
 
 func (c *crew) init() {
-	c.props = actor.PropsFromProducer(func() actor.Actor { return c.next }, actor.WithMailbox(func() actor.Mailbox { return &c.next.mailbox }))
+	c.dispatcher = actor.NewDefaultDispatcher(throughput)
+	c.props = actor.PropsFromProducer(func() actor.Actor { return c.next }, actor.WithMailbox(func() actor.Mailbox { return (*mailbox)(c.next) }),
+		actor.WithDispatcher(c.dispatcher))
 }
 
+// throughput is how many messages of the actor system, turns among them, an actor handles before it leaves the goroutine to others.
+const throughput = 300
+
 // take makes the actor system run an actor.
-func (c *crew) take(system *actor.ActorSystem, p *performer, id string) (*actor.PID, error) {
+func (c *crew) take(system *actor.ActorSystem, p *performer) (*actor.PID, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.next = p
 	defer func() { c.next = nil }()
-	return system.Root.SpawnNamed(c.props, id)
+	// The actor system's ids are separate, because a name may be reused before the system has forgotten it.
+	c.taken++
+	return system.Root.SpawnNamed(c.props, idPrefix+strconv.FormatUint(c.taken, 10))
 }

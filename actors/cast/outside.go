@@ -149,7 +149,7 @@ func (s *Cast) hearOutside(address string, m *Letter, sender Ref, message proto.
 	case *actor.Unwatch:
 		if p, err := s.find(m.To); err == nil {
 			p.mu.Lock()
-			delete(p.outsiders, Ref{address, message.GetWatcher().GetId()})
+			delete(p.needRare().outsiders, Ref{address, message.GetWatcher().GetId()})
 			p.mu.Unlock()
 		}
 	case *actor.Terminated:
@@ -228,11 +228,12 @@ func (s *Cast) watchedOutside(name string, watcher *actor.PID) {
 		if p.ended {
 			err = p.over()
 		} else {
-			if p.outsiders == nil {
-				p.outsiders = map[Ref]struct{}{}
+			r := p.needRare()
+			if r.outsiders == nil {
+				r.outsiders = map[Ref]struct{}{}
 			}
-			if len(p.outsiders) < maxOutsiders {
-				p.outsiders[Ref{watcher.GetAddress(), watcher.GetId()}] = struct{}{}
+			if len(r.outsiders) < maxOutsiders {
+				r.outsiders[Ref{watcher.GetAddress(), watcher.GetId()}] = struct{}{}
 			}
 		}
 		p.mu.Unlock()

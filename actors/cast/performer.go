@@ -20,61 +20,81 @@ import (
 
 // performer is one actor of a program. The actor system runs it. It has its own queue, which is
 // bounded, and whose messages are accounted for when the actor ends.
+// There may be a million idle ones, so what few of them need is apart (rare, ties), and the order of the fields leaves no gaps.
 type performer struct {
 	cast      *Cast
-	ref       Ref
-	number    uint64 // its number among all actors of the cast
-	kind      string
-	since     time.Time
-	maker     Maker
-	virtual   *Virtual // nil if it was spawned
-	always    bool     // a virtual actor that lives without messages
+	kind      *actorKind
+	name      string
+	since     int64 // Unix time in nanoseconds
 	arguments *wire.Content
 	parent    *life // nil if it is no child
-	mailbox   mailbox
-	// Guarded by cast.mu: the unanswered requests, with the life that has kept each, or nil; and whether it has ended, so that there are no more.
-	pending map[Ref]*life
-	settled bool
-
-	// Owned by the actor's goroutine.
-	life     *life       // set with mu held
-	enders   []Ref       // the requesters of the end that it has reached
-	taken    *piece      // part of the queue, to be handled before the rest; may be nil
-	next     int         // index in taken
-	handling *Context    // of the message that is being handled; nil between messages
-	message  any         // that is being handled
-	size     int32       // its bytes
-	notice   bool        // it is of one of the actor's own sources
-	aside    bool        // it has been put into the stash
-	resting  bool        // it has failed and will restart
-	failures []time.Time // after which it was recently restarted
-	stash    *stash      // nil if it is empty
+	invoker   actor.MessageInvoker
+	rare      atomic.Pointer[rare] // nil until it is needed
 
 	// Waiting messages. Messages that were taken from the queue count as handled.
-	messages, bytes  atomic.Int64
-	begun            atomic.Uint64 // messages that it has handled, or is handling
-	panics, restarts atomic.Uint64
-	ahead            atomic.Int64 // messages that have left the queue but have not begun
-	waiting          atomic.Bool  // a sender waits for room
-	stopping         atomic.Bool
-	unlaunched       atomic.Bool             // a virtual actor that the actor system does not run yet
-	answering        atomic.Pointer[Request] // the request that is being handled
+	messages  atomic.Int32
+	ahead     atomic.Int32 // messages that have left the queue but have not begun
+	bytes     atomic.Int64
+	begun     atomic.Uint64           // messages that it has handled, or is handling
+	answering atomic.Pointer[Request] // the request that is being handled
 
-	// Owned by the placer's goroutine: the messages that a virtual actor had begun at the last sweep, and how long it has been idle.
-	swept uint64
-	idle  time.Duration
+	// Owned by the placer's goroutine: the messages that a virtual actor had begun at the last sweep (the lower bits), and at how many sweeps it has been
+	// idle.
+	swept, rests uint32
+
+	held *held // the first of its unanswered requests; guarded by cast.mu
+
+	// Owned by the actor's goroutine.
+	life     *life    // set with mu held
+	taken    *piece   // part of the queue, to be handled before the rest; may be nil
+	handling *Context // of the message that is being handled; nil between messages
+	message  any      // that is being handled
+	size     int32    // its bytes
+	next     int32    // index in taken
 
 	mu       sync.Mutex // guards the rest: senders queue messages on their own goroutines
 	pid      *actor.PID // nil until the actor system has assigned it
 	queue    queue
-	turning  bool // a turn is scheduled, or a restart
-	ended    bool
-	retired  bool                // a virtual actor that has ended because it was idle
-	moves    bool                // a virtual actor that ends because it moves
-	closed   bool                // it has ended, and so has all that belonged to it
-	started  bool                // its maker has returned it
-	closing  bool                // its end is in the queue
-	ensuring []ensuring          // requests that wait until it has started or ended; nil if there are none
+	posted   *posted     // what waits in its mailbox; nil if it is nothing but turns and the like
+	ensuring *[]ensuring // requests that wait until it has started or ended; nil if there are none
+
+	waiting    atomic.Bool // a sender waits for room
+	stopping   atomic.Bool
+	unlaunched atomic.Bool // a virtual actor that the actor system does not run yet
+
+	turning bool // a turn is scheduled, or a restart
+	ended   bool
+	retired bool // a virtual actor that has ended because it was idle
+	moves   bool // a virtual actor that ends because it moves
+	closed  bool // it has ended, and so has all that belonged to it
+	started bool // its maker has returned it
+	closing bool // its end is in the queue
+
+	// What waits in its mailbox beside posted: an *actor.Started, a turn and a revival, of which there is one at most.
+	begins, turns, revives bool
+	running, suspended     bool
+
+	settled bool // it has no more requests, since it has ended; guarded by cast.mu
+	always  bool // a virtual actor that lives without messages; never changes
+
+	// Owned by the actor's goroutine.
+	notice  bool // what is being handled is of one of the actor's own sources
+	aside   bool // it has been put into the stash
+	resting bool // the actor has failed and will restart
+}
+
+// rare is what few actors have.
+type rare struct {
+	client string // that has spawned it; empty if none has. It never changes.
+
+	// Owned by the actor's goroutine.
+	enders   []Ref       // the requesters of the end that it has reached
+	failures []time.Time // after which it was recently restarted
+	stash    *stash      // nil if it is empty
+
+	panics, restarts atomic.Uint64
+
+	// Guarded by performer.mu.
 	backoff  *time.Timer         // restarts it; nil unless it rests
 	room     chan struct{}       // closed when there is room again; nil if no sender waits
 	stop     error               // why it must end before its next message
@@ -82,6 +102,24 @@ type performer struct {
 	gone     chan struct{}       // closed with closed; nil until that is waited for
 	// outsiders are the actors outside the cluster that watch it.
 	outsiders map[Ref]struct{}
+}
+
+// needRare returns the actor's rare, which it makes if there is none.
+func (p *performer) needRare() *rare {
+	if r := p.rare.Load(); r != nil {
+		return r
+	}
+	p.rare.CompareAndSwap(nil, &rare{})
+	return p.rare.Load()
+}
+
+// ref returns the actor's address.
+func (p *performer) ref() Ref { return Ref{p.cast.config.Self, p.name} }
+
+// actorKind is a kind of actors.
+type actorKind struct {
+	name string
+	Maker
 }
 
 // item is an entry of an actor's queue.
@@ -117,33 +155,49 @@ type ensuring struct {
 func (p *performer) join(q *wire.Spawn, asker Ref) bool {
 	p.mu.Lock()
 	ending := p.ended || p.closing || p.stopping.Load()
-	exists, full := p.started && !ending, len(p.ensuring) >= MaxQueued
+	exists, full := p.started && !ending, p.ensuring != nil && len(*p.ensuring) >= MaxQueued
 	if p.closed {
 		p.mu.Unlock()
 		return false
 	}
 	if !exists && !full {
-		p.ensuring = append(p.ensuring, ensuring{q, asker, ending})
+		p.ensureLocked(ensuring{q, asker, ending})
 	}
 	p.mu.Unlock()
 	switch {
 	case exists:
 		p.cast.answer(asker, nil)
 	case full:
-		p.cast.answer(asker, status.Errorf(status.ResourceExhausted, "%d requests wait until the actor %s on %s has started or ended, which is the limit", MaxQueued, p.ref.Name, p.ref.Task))
+		p.cast.answer(asker, status.Errorf(status.ResourceExhausted, "%d requests wait until the actor %s on %s has started or ended, which is the limit", MaxQueued, p.name, p.cast.config.Self))
 	}
 	return true
+}
+
+func (p *performer) ensureLocked(e ensuring) {
+	if p.ensuring == nil {
+		p.ensuring = &[]ensuring{e}
+		return
+	}
+	*p.ensuring = append(*p.ensuring, e)
+}
+
+// ensuredLocked returns the requests that wait until the actor has started or ended, and forgets them.
+func (p *performer) ensuredLocked() []ensuring {
+	waiting := p.ensuring
+	if p.ensuring = nil; waiting == nil {
+		return nil
+	}
+	return *waiting
 }
 
 // exists answers the requests for the actor, which has started.
 func (p *performer) exists() {
 	p.mu.Lock()
 	p.started = true
-	waiting := p.ensuring
-	p.ensuring = nil
+	waiting := p.ensuredLocked()
 	for _, e := range waiting {
 		if e.anew {
-			p.ensuring = append(p.ensuring, e)
+			p.ensureLocked(e)
 		}
 	}
 	p.mu.Unlock()
@@ -158,28 +212,28 @@ func (p *performer) exists() {
 func (p *performer) done() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.gone == nil {
-		p.gone = make(chan struct{})
+	r := p.needRare()
+	if r.gone == nil {
+		r.gone = make(chan struct{})
 		if p.closed {
-			close(p.gone)
+			close(r.gone)
 		}
 	}
-	return p.gone
+	return r.gone
 }
 
 // succeed is called when the actor has ended. It creates another one for the requests that wait for that, and fails the others with the reason.
 func (p *performer) succeed(reason error) {
 	p.mu.Lock()
 	p.closed = true
-	if p.gone != nil {
-		close(p.gone)
+	if r := p.rare.Load(); r != nil && r.gone != nil {
+		close(r.gone)
 	}
-	left := p.ensuring
-	p.ensuring = nil
+	left := p.ensuredLocked()
 	p.mu.Unlock()
 	for _, e := range left {
 		if e.anew {
-			p.cast.spawn(p.ref.Name, e.request, e.asker, nil)
+			p.cast.spawn(p.name, e.request, e.asker, nil)
 			continue
 		}
 		p.cast.answer(e.asker, reason)
@@ -198,13 +252,11 @@ type revival struct{}
 // perTurn is how many messages an actor handles before it yields the goroutine to others.
 const perTurn = 256
 
-func newPerformer(s *Cast, name string, q *wire.Spawn, maker Maker, spawner Ref, parent *life) *performer {
-	p := &performer{cast: s, ref: Ref{s.config.Self, name}, number: s.born, kind: q.GetKind(), since: time.Now(), maker: maker, arguments: q.GetArguments(),
-		parent: parent}
+func newPerformer(s *Cast, name string, arguments *wire.Content, kind *actorKind, spawner Ref, parent *life) *performer {
+	p := &performer{cast: s, kind: kind, name: name, since: time.Now().UnixNano(), arguments: arguments, parent: parent}
 	if spawner != (Ref{}) {
-		p.ensuring = []ensuring{{asker: spawner}}
+		p.ensureLocked(ensuring{asker: spawner})
 	}
-	p.mailbox.owner = p
 	p.life = newLife(p)
 	return p
 }
@@ -230,10 +282,10 @@ func (p *performer) wake() {
 }
 
 func (p *performer) over() error {
-	if p.virtual != nil {
-		return elsewhere("The virtual actor %s on %s has just ended", p.ref.Name, p.ref.Task)
+	if p.kind.Virtual != nil {
+		return elsewhere("The virtual actor %s on %s has just ended", p.name, p.cast.config.Self)
 	}
-	return notBegun(status.Errorf(status.NotFound, "There is no actor %s on %s: it has ended", p.ref.Name, p.ref.Task))
+	return notBegun(status.Errorf(status.NotFound, "There is no actor %s on %s: it has ended", p.name, p.cast.config.Self))
 }
 
 // post enqueues a message of this task. If the queue is full, it waits until ctx ends or fails with
@@ -247,7 +299,7 @@ func (p *performer) post(ctx context.Context, i item, wait bool) error {
 		}
 		if waiting := p.cast.bytes.Load(); waiting+int64(i.size)+Overhead > MaxBytes {
 			p.mu.Unlock()
-			return status.Errorf(status.ResourceExhausted, "%d bytes of messages wait for the actors of %s, and the limit is %d", waiting, p.ref.Task, MaxBytes)
+			return status.Errorf(status.ResourceExhausted, "%d bytes of messages wait for the actors of %s, and the limit is %d", waiting, p.cast.config.Self, MaxBytes)
 		}
 		n, bytes := p.messages.Load(), p.bytes.Load()
 		if n < MaxQueued && bytes+int64(i.size) <= MaxQueuedBytes {
@@ -258,13 +310,14 @@ func (p *performer) post(ctx context.Context, i item, wait bool) error {
 		}
 		if !wait {
 			p.mu.Unlock()
-			return status.Errorf(status.ResourceExhausted, "The queue of the actor %s on %s is full: %d messages of %d bytes wait for it", p.ref.Name, p.ref.Task, n, bytes)
+			return status.Errorf(status.ResourceExhausted, "The queue of the actor %s on %s is full: %d messages of %d bytes wait for it", p.name, p.cast.config.Self, n, bytes)
 		}
-		if p.room == nil {
-			p.room = make(chan struct{})
+		r := p.needRare()
+		if r.room == nil {
+			r.room = make(chan struct{})
 			p.waiting.Store(true)
 		}
-		room := p.room
+		room := r.room
 		p.mu.Unlock()
 		if p.messages.Load() != n { // a message was handled before waiting was visible
 			p.makeRoom()
@@ -279,9 +332,13 @@ func (p *performer) post(ctx context.Context, i item, wait bool) error {
 
 // makeRoom wakes the senders that wait for room.
 func (p *performer) makeRoom() {
+	r := p.rare.Load()
+	if r == nil {
+		return
+	}
 	p.mu.Lock()
-	room := p.room
-	p.room = nil
+	room := r.room
+	r.room = nil
 	p.waiting.Store(false)
 	p.mu.Unlock()
 	if room != nil {
@@ -290,7 +347,7 @@ func (p *performer) makeRoom() {
 }
 
 func (p *performer) add(messages, bytes int) {
-	p.messages.Add(int64(messages))
+	p.messages.Add(int32(messages))
 	p.bytes.Add(int64(bytes))
 	p.cast.bytes.Add(int64(bytes + messages*Overhead))
 }
@@ -304,7 +361,7 @@ func (p *performer) take(l *lane, items *queue) error {
 	}
 	size := int64(all.bytes + all.messages*Overhead)
 	if l.waiting.Load()+size > maxLane {
-		return status.Errorf(status.ResourceExhausted, "%d bytes of messages of one task wait for the actors of %s, which is the limit", l.waiting.Load(), p.ref.Task)
+		return status.Errorf(status.ResourceExhausted, "%d bytes of messages of one task wait for the actors of %s, which is the limit", l.waiting.Load(), p.cast.config.Self)
 	}
 	p.mu.Lock()
 	if p.ended {
@@ -339,10 +396,11 @@ func (p *performer) tell(notice any) {
 // dismiss ends the actor before its next message.
 func (p *performer) dismiss(why error) {
 	p.mu.Lock()
-	p.stop = why
+	r := p.needRare()
+	r.stop = why
 	p.stopping.Store(true)
 	l, pid := p.life, p.pid
-	rests := p.backoff != nil && p.backoff.Stop()
+	rests := r.backoff != nil && r.backoff.Stop()
 	p.mu.Unlock()
 	l.cancel()
 	p.tell(nudge{})
@@ -353,17 +411,27 @@ func (p *performer) dismiss(why error) {
 
 // status returns the actor's entry in the list of its task. It does not wait for the actor.
 func (p *performer) status() roles.Status {
-	s := roles.Status{Name: p.ref.Name, Kind: KindPrefix + p.kind, State: "idle", Handled: p.begun.Load(), Panics: p.panics.Load(), Restarts: p.restarts.Load(),
-		Waiting: p.queued(), Since: p.since}
+	panics, restarts := p.failed()
+	s := roles.Status{Name: p.name, Kind: KindPrefix + p.kind.name, State: "idle", Handled: p.begun.Load(), Panics: panics, Restarts: restarts,
+		Waiting: p.queued(), Since: time.Unix(0, p.since)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	r := p.rare.Load()
 	switch {
-	case p.backoff != nil:
+	case r != nil && r.backoff != nil:
 		s.State = "suspended"
 	case p.turning:
 		s.State = "running"
 	}
 	return s
+}
+
+// failed returns how often the actor has panicked and has restarted.
+func (p *performer) failed() (panics, restarts uint64) {
+	if r := p.rare.Load(); r != nil {
+		return r.panics.Load(), r.restarts.Load()
+	}
+	return 0, 0
 }
 
 // queued returns how many messages wait for the actor.
@@ -414,19 +482,19 @@ func (p *performer) begin() (err error) {
 		return err
 	}
 	l := p.life
-	if crash := p.guard(func() { l.self, err = p.maker.Make(&l.context, given) }); crash != nil {
+	if crash := p.guard(func() { l.self, err = p.kind.Make(&l.context, given) }); crash != nil {
 		return crash
 	}
 	switch {
 	case err != nil:
 		return err
 	case l.self == nil:
-		return status.Internalf("The program made no actor of kind %q", p.kind)
+		return status.Internalf("The program made no actor of kind %q", p.kind.name)
 	}
-	if p.maker.Restart == nil {
+	if p.kind.Restart == nil {
 		p.arguments = nil
 	}
-	return l.failure
+	return l.failure()
 }
 
 // failAt is fail at a message. It is a call of its own, since a Failure would take stack for each message.
@@ -440,8 +508,8 @@ func (p *performer) failAt(c *Context, message any, why error) (over bool, _ err
 // failed with; nil if there is none.
 func (p *performer) fail(c *Context, f Failure) (over bool, _ error) {
 	why := f.Err
-	if p.life.failure != nil { // guard has logged a panic
-		p.cast.log.Error("an actor of the program failed", "actor", p.ref.Name, "kind", p.kind, "error", why)
+	if p.life.failure() != nil { // guard has logged a panic
+		p.cast.log.Error("an actor of the program failed", "actor", p.name, "kind", p.kind.name, "error", why)
 	}
 	if p.stopping.Load() {
 		return true, why
@@ -454,35 +522,36 @@ func (p *performer) fail(c *Context, f Failure) (over bool, _ error) {
 	case End:
 		return true, why
 	}
-	p.failures = recent
-	p.restarts.Add(1)
-	p.cast.log.Warn("an actor of the program failed and restarts", "actor", p.ref.Name, "kind", p.kind, "restarts", len(recent), "wait", wait, "error", why)
+	r := p.needRare()
+	r.failures = recent
+	r.restarts.Add(1)
+	p.cast.log.Warn("an actor of the program failed and restarts", "actor", p.name, "kind", p.kind.name, "restarts", len(recent), "wait", wait, "error", why)
 	if err := p.life.end(why); err != nil {
-		p.cast.log.Warn("an actor of the program that restarts could not be closed", "actor", p.ref.Name, "kind", p.kind, "error", err)
+		p.cast.log.Warn("an actor of the program that restarts could not be closed", "actor", p.name, "kind", p.kind.name, "error", err)
 	}
-	if c != nil && c.request != nil {
-		c.request.abandon(why)
+	if c != nil && c.request() != nil {
+		c.request().abandon(why)
 	}
 	p.cast.failKept(p.life, why)
 	p.restash()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopping.Load() {
-		return true, p.stop
+		return true, p.stopLocked()
 	}
 	pid := p.pid
 	p.resting = true
-	p.backoff = time.AfterFunc(wait, contain.Func(p.cast.log, "The restart of an actor", func() { p.cast.config.System.Root.Send(pid, revival{}) }, nil))
+	r.backoff = time.AfterFunc(wait, contain.Func(p.cast.log, "The restart of an actor", func() { p.cast.config.System.Root.Send(pid, revival{}) }, nil))
 	return false, nil
 }
 
 // revive restarts the actor, whose life has ended, and handles its queue for one turn. over reports that it ends; the error is the reason.
 func (p *performer) revive() (over bool, why error) {
 	p.mu.Lock()
-	p.backoff, p.resting = nil, false
+	p.needRare().backoff, p.resting = nil, false
 	if p.stopping.Load() {
 		defer p.mu.Unlock()
-		return true, p.stop
+		return true, p.stopLocked()
 	}
 	p.life = newLife(p)
 	p.mu.Unlock()
@@ -521,7 +590,7 @@ func (p *performer) run() (over bool, why error) {
 			return over, why
 		}
 		i.content = content{} // do not keep it while the rest of the piece is handled
-		if p.next == len(p.taken.items) {
+		if int(p.next) == len(p.taken.items) {
 			p.taken.free()
 			p.taken = nil
 		}
@@ -577,7 +646,7 @@ func (p *performer) handled(items []item) {
 		m.lane.waiting.Add(-int64(m.size + Overhead))
 	}
 	settle()
-	p.ahead.Add(int64(all.messages))
+	p.ahead.Add(int32(all.messages))
 	p.add(-all.messages, -all.bytes)
 	if p.waiting.Load() {
 		p.makeRoom()
@@ -599,7 +668,7 @@ func (p *performer) step(i *item) (over bool, why error) {
 	switch n := i.notice.(type) {
 	case nil:
 		if i.end {
-			p.enders = append(p.enders, i.sender)
+			p.endsFor(i.sender)
 			return true, nil
 		}
 		if t, ok := p.life.self.(*topicActor); ok {
@@ -611,7 +680,7 @@ func (p *performer) step(i *item) (over bool, why error) {
 			message, err = Disclose(m)
 		}
 		if err != nil {
-			p.cast.refuse(p.ref, i.sender, err)
+			p.cast.refuse(p.ref(), i.sender, err)
 			return false, nil
 		}
 	case nudge:
@@ -619,7 +688,7 @@ func (p *performer) step(i *item) (over bool, why error) {
 	case passivate:
 		return p.retire()
 	case *taskNotice:
-		if n.subscription != p.life.tasks {
+		if n.subscription != p.life.tasks() {
 			return p.leaving() // of the life before
 		}
 		for _, change := range n.subscription.Take() {
@@ -646,16 +715,17 @@ func (p *performer) step(i *item) (over bool, why error) {
 // perform passes a message to the program. over reports that the actor ends; the error is the reason.
 func (p *performer) perform(message any, sender Ref) (over bool, why error) {
 	c := p.contextOf(sender)
-	if c.request != nil {
-		p.answering.Store(c.request)
-		defer c.request.leave()
+	r := c.request()
+	if r != nil {
+		p.answering.Store(r)
+		defer r.leave()
 	}
 	if why := p.handle(message, c); why != nil {
 		return p.failAt(c, message, why)
 	}
 	over, why = p.leaving()
-	if !over && c.request != nil { // otherwise the actor's end answers it
-		c.request.handled(nameOf(message))
+	if !over && r != nil { // otherwise the actor's end answers it
+		r.handled(nameOf(message))
 	}
 	return over, why
 }
@@ -666,14 +736,21 @@ func (p *performer) contextOf(sender Ref) *Context {
 	case sender == (Ref{}):
 		return &p.life.context
 	case !isAsk(sender.Name):
-		return &Context{life: p.life, sender: sender}
+		c := &struct {
+			Context
+			origin
+		}{origin: origin{sender: sender}}
+		c.Context = Context{p.life, &c.origin}
+		return &c.Context
 	}
 	c := &struct {
 		Context
+		origin
 		request Request
-	}{Context: Context{life: p.life, sender: sender}}
+	}{origin: origin{sender: sender}}
 	c.request.life, c.request.asker = p.life, sender
-	c.Context.request = &c.request
+	c.origin.request = &c.request
+	c.Context = Context{p.life, &c.origin}
 	return &c.Context
 }
 
@@ -695,7 +772,21 @@ func (p *performer) leaving() (bool, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return true, p.stop
+	return true, p.stopLocked()
+}
+
+// stopLocked returns why the actor must end; nil if it does so on purpose.
+func (p *performer) stopLocked() error {
+	if r := p.rare.Load(); r != nil {
+		return r.stop
+	}
+	return nil
+}
+
+// endsFor records who has requested the end that the actor has reached.
+func (p *performer) endsFor(asker Ref) {
+	r := p.needRare()
+	r.enders = append(r.enders, asker)
 }
 
 // handle passes a message to the program. The error is a panic, or was given to Crash.
@@ -704,7 +795,7 @@ func (p *performer) handle(message any, c *Context) error {
 	err := p.guard(func() { p.life.self.Receive(c, message) })
 	p.handling, p.message = nil, nil
 	if err == nil {
-		err = p.life.failure
+		err = p.life.failure()
 	}
 	return err
 }
@@ -713,11 +804,11 @@ func (p *performer) handle(message any, c *Context) error {
 func (p *performer) guard(f func()) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			p.panics.Add(1)
-			p.cast.log.Error("an actor of the program panicked", "actor", p.ref.Name, "kind", p.kind, "panic", r, "stack", string(debug.Stack()))
-			err = status.Internalf("The actor %s on %s panicked: %v", p.ref.Name, p.ref.Task, fmt.Sprint(r))
+			p.needRare().panics.Add(1)
+			p.cast.log.Error("an actor of the program panicked", "actor", p.name, "kind", p.kind.name, "panic", r, "stack", string(debug.Stack()))
+			err = status.Internalf("The actor %s on %s panicked: %v", p.name, p.cast.config.Self, fmt.Sprint(r))
 			if tell := p.cast.config.Panicked; tell != nil {
-				tell(p.ref.Name, p.kind, err)
+				tell(p.name, p.kind.name, err)
 			}
 		}
 	}()
@@ -739,10 +830,14 @@ func (p *performer) finish(why error) {
 		left = append(left, *i)
 	}
 	p.queue.clear()
-	watchers, outsiders := p.watchers, p.outsiders
-	p.watchers, p.outsiders = nil, nil
-	if p.backoff != nil {
-		p.backoff.Stop()
+	var watchers map[string]watching
+	var outsiders map[Ref]struct{}
+	if r := p.rare.Load(); r != nil {
+		watchers, outsiders = r.watchers, r.outsiders
+		r.watchers, r.outsiders = nil, nil
+		if r.backoff != nil {
+			r.backoff.Stop()
+		}
 	}
 	p.mu.Unlock()
 	p.makeRoom() // for senders, which will find it ended; its children may be among them
@@ -757,24 +852,19 @@ func (p *performer) finish(why error) {
 	}
 	left = append(p.discardStash(), left...)
 	s.mu.Lock()
-	if s.actors[p.ref.Name] == p {
-		delete(s.actors, p.ref.Name)
+	if s.actors[p.name] == p {
+		delete(s.actors, p.name)
 	}
 	s.countEndedLocked(p)
-	waiting := p.pending
-	p.pending, p.settled = nil, true
-	for asker := range waiting {
-		delete(s.asked, asker)
-		s.endContextLocked(asker)
-	}
+	waiting := p.settleLocked()
 	s.mu.Unlock()
 	reason := why
 	if reason == nil {
-		reason = status.Errorf(status.NotFound, "The actor %s on %s has ended", p.ref.Name, p.ref.Task)
+		reason = status.Errorf(status.NotFound, "The actor %s on %s has ended", p.name, p.cast.config.Self)
 	}
 	for _, i := range left {
 		if i.end {
-			p.enders = append(p.enders, i.sender)
+			p.endsFor(i.sender)
 			continue
 		}
 		if !i.isMessage() {
@@ -782,29 +872,31 @@ func (p *performer) finish(why error) {
 		}
 		if _, waits := waiting[i.sender]; waits {
 			delete(waiting, i.sender)
-			if p.virtual != nil {
+			if p.kind.Virtual != nil {
 				s.answer(i.sender, p.over())
 				continue
 			}
 			s.answer(i.sender, notBegun(plain(reason)))
 		}
-		s.deadLetter(p.ref.Name, i.sender)
+		s.deadLetter(p.name, i.sender)
 	}
-	for _, asker := range p.enders {
-		s.answer(asker, nil)
+	if r := p.rare.Load(); r != nil {
+		for _, asker := range r.enders {
+			s.answer(asker, nil)
+		}
 	}
 	for asker := range waiting {
 		s.answer(asker, begun(reason))
 	}
 	for task, w := range watchers {
-		s.announce(task, p.ref, w.id, why)
+		s.announce(task, p.ref(), w.id, why)
 	}
-	s.terminated(p.ref.Name, outsiders)
+	s.terminated(p.name, outsiders)
 	if p.parent != nil {
 		p.parent.release(p)
 	}
 	p.succeed(reason)
-	if p.virtual != nil {
+	if p.kind.Virtual != nil {
 		p.moved()
 	}
 }

@@ -82,7 +82,7 @@ func (l *located) home(name string, v *Virtual) string { return l.owners[v.Job].
 
 func newPlacer(s *Cast) *placer {
 	hosts := false
-	for _, k := range s.config.Kinds {
+	for _, k := range s.kinds {
 		hosts = hosts || k.Virtual != nil
 	}
 	now := time.Now()
@@ -233,7 +233,7 @@ func (p *placer) do(e placement.Effect) {
 		p.active.Store(nil)
 		p.prepares, p.since = e.View.Epoch, p.now()
 		view := p.located(e.View)
-		p.dismiss(func(a *performer) bool { return view.home(a.ref.Name, a.virtual) != p.cast.config.Self })
+		p.dismiss(func(a *performer) bool { return view.home(a.name, a.kind.Virtual) != p.cast.config.Self })
 		p.keepIfMoved()
 	case placement.Activate:
 		p.active.Store(p.located(e.View))
@@ -252,7 +252,7 @@ func (p *placer) dismiss(moves func(*performer) bool) (n int) {
 	for _, a := range p.cast.virtuals() {
 		if moves(a) && a.move() {
 			p.moving.Add(1)
-			a.dismiss(elsewhere("The virtual actor %s moves to another task than %s", a.ref.Name, a.ref.Task))
+			a.dismiss(elsewhere("The virtual actor %s moves to another task than %s", a.name, a.cast.config.Self))
 			n++
 		}
 	}

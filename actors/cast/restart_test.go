@@ -106,7 +106,7 @@ func TestRestart(t *testing.T) {
 			_, err := c.Spawn("echo", "child", nil)
 			return err
 		}
-		b.config.Kinds["phoenix"] = p.kind(Restart{Most: 2, Within: time.Minute, Backoff: time.Second, MaxBackoff: time.Minute})
+		b.kinds["phoenix"] = &actorKind{"phoenix", p.kind(Restart{Most: 2, Within: time.Minute, Backoff: time.Second, MaxBackoff: time.Minute})}
 		watcher := play(t, a, "watcher", nil)
 		ref, err := a.Spawn(t.Context(), "phoenix", Ref{"b", "p"}, text("ash"))
 		if err != nil {
@@ -211,7 +211,7 @@ func TestMakersThatFail(t *testing.T) {
 			}
 			return nil
 		}
-		a.config.Kinds["phoenix"] = p.kind(Restart{Most: 3, Within: time.Minute, Backoff: time.Second, MaxBackoff: time.Minute})
+		a.kinds["phoenix"] = &actorKind{"phoenix", p.kind(Restart{Most: 3, Within: time.Minute, Backoff: time.Second, MaxBackoff: time.Minute})}
 		if _, err := a.Spawn(t.Context(), "phoenix", Ref{Name: "p"}, text("ash")); err == nil {
 			t.Error("an actor whose maker failed exists")
 		}
@@ -252,7 +252,7 @@ func TestMakersThatFail(t *testing.T) {
 func TestRestartsUnderLoad(t *testing.T) {
 	n, _ := newNetwork(t, "a", "b")
 	b := n.casts["b"]
-	b.config.Kinds["frail"] = Maker{Restart: &Restart{Most: 1 << 30, Within: time.Hour, Backoff: 1, MaxBackoff: time.Microsecond}, Make: func(c *Context, _ proto.Message) (Actor, error) {
+	b.kinds["frail"] = &actorKind{"frail", Maker{Restart: &Restart{Most: 1 << 30, Within: time.Hour, Backoff: 1, MaxBackoff: time.Microsecond}, Make: func(c *Context, _ proto.Message) (Actor, error) {
 		c.Every(time.Microsecond, "tick")
 		if _, err := c.Spawn("echo", "child", nil); err != nil {
 			return nil, err
@@ -269,7 +269,7 @@ func TestRestartsUnderLoad(t *testing.T) {
 				c.Reply(m)
 			}
 		}}, nil
-	}}
+	}}}
 	ref := spawn(t, n.casts["a"], "frail", Ref{"b", "frail"})
 	var asking sync.WaitGroup
 	var panics atomic.Uint64
@@ -309,7 +309,7 @@ func TestEndsWhileItRests(t *testing.T) {
 			n, _ := newNetwork(t, "a")
 			a := n.casts["a"]
 			p := &phoenix{got: &record{}}
-			a.config.Kinds["phoenix"] = p.kind(Restart{Most: 1, Within: time.Minute, Backoff: time.Minute, MaxBackoff: time.Minute})
+			a.kinds["phoenix"] = &actorKind{"phoenix", p.kind(Restart{Most: 1, Within: time.Minute, Backoff: time.Minute, MaxBackoff: time.Minute})}
 			if _, err := a.Spawn(t.Context(), "phoenix", Ref{Name: "p"}, text("ash")); err != nil {
 				t.Fatal(err)
 			}

@@ -28,20 +28,21 @@ func (c *Context) Stash() error {
 	if p.handling != c || p.aside {
 		return status.New(status.FailedPrecondition, "no message is being handled that could be stashed: it has been stashed already, or Receive has returned")
 	}
-	if p.stash == nil {
-		p.stash = &stash{}
+	rare := p.needRare()
+	if rare.stash == nil {
+		rare.stash = &stash{}
 	}
-	s := p.stash
+	s := rare.stash
 	if n := len(s.aside) + len(s.again); n >= MaxQueued || s.bytes+int(p.size) > MaxQueuedBytes {
-		return status.Errorf(status.ResourceExhausted, "the actor %s has stashed %d messages of %d bytes, and the limits are %d and %d", p.ref.Name, n, s.bytes, MaxQueued, MaxQueuedBytes)
+		return status.Errorf(status.ResourceExhausted, "the actor %s has stashed %d messages of %d bytes, and the limits are %d and %d", p.name, n, s.bytes, MaxQueued, MaxQueuedBytes)
 	}
 	if waiting := p.cast.bytes.Load(); waiting+int64(p.size)+Overhead > MaxBytes {
-		return status.Errorf(status.ResourceExhausted, "%d bytes of messages wait for the actors of %s, and the limit is %d", waiting, p.ref.Task, MaxBytes)
+		return status.Errorf(status.ResourceExhausted, "%d bytes of messages wait for the actors of %s, and the limit is %d", waiting, p.cast.config.Self, MaxBytes)
 	}
-	if c.request != nil && !c.request.state.CompareAndSwap(unanswered, putAside) {
+	if r := c.request(); r != nil && !r.state.CompareAndSwap(unanswered, putAside) {
 		return status.New(status.FailedPrecondition, "a request that has been answered, kept or forwarded cannot be stashed")
 	}
-	m := stashed{p.message, c.sender, int(p.size), p.notice}
+	m := stashed{p.message, c.sender(), int(p.size), p.notice}
 	s.aside = append(s.aside, m)
 	p.aside = true
 	p.stashes(m, 1)
@@ -52,7 +53,7 @@ func (c *Context) Stash() error {
 func (c *Context) Unstash() { c.life.performer.unstash() }
 
 func (p *performer) unstash() {
-	if s := p.stash; s != nil {
+	if s := p.stashed(); s != nil {
 		s.again = append(s.aside, s.again...)
 		s.aside = nil
 	}
@@ -60,20 +61,31 @@ func (p *performer) unstash() {
 
 // stashes counts a message that is put aside (n is 1) or handled again (-1).
 func (p *performer) stashes(m stashed, n int) {
-	p.stash.bytes += n * m.size
+	p.stashed().bytes += n * m.size
 	p.cast.bytes.Add(int64(n * (m.size + Overhead)))
 	if !m.notice {
-		p.ahead.Add(int64(n))
+		p.ahead.Add(int32(n))
 		p.begun.Add(uint64(-n)) // wraps
 	}
 }
 
 // repeats reports whether the actor handles a message that it has taken back next.
-func (p *performer) repeats() bool { return p.stash != nil && len(p.stash.again) > 0 }
+func (p *performer) repeats() bool {
+	s := p.stashed()
+	return s != nil && len(s.again) > 0
+}
+
+// stashed returns the actor's stash; nil if it is empty.
+func (p *performer) stashed() *stash {
+	if r := p.rare.Load(); r != nil {
+		return r.stash
+	}
+	return nil
+}
 
 // repeat handles it.
 func (p *performer) repeat() (over bool, why error) {
-	s := p.stash
+	s := p.stashed()
 	m := s.again[0]
 	s.again[0] = stashed{}
 	s.again = s.again[1:]
@@ -81,18 +93,18 @@ func (p *performer) repeat() (over bool, why error) {
 	p.size, p.notice = int32(m.size), m.notice
 	over, why = p.perform(m.message, m.sender)
 	if len(s.again)+len(s.aside) == 0 {
-		p.stash = nil
+		p.needRare().stash = nil
 	}
 	return over, why
 }
 
 // restash lets the next life of the actor handle the messages that this one has put aside. Notices end with this one.
 func (p *performer) restash() {
-	if p.stash == nil {
+	s := p.stashed()
+	if s == nil {
 		return
 	}
 	p.unstash()
-	s := p.stash
 	for _, m := range s.again {
 		if m.notice {
 			p.stashes(m, -1)
@@ -100,22 +112,23 @@ func (p *performer) restash() {
 	}
 	s.again = slices.DeleteFunc(s.again, func(m stashed) bool { return m.notice })
 	if len(s.again) == 0 {
-		p.stash = nil
+		p.needRare().stash = nil
 	}
 }
 
 // discardStash returns the messages of an actor that has ended, as if they had waited in its queue.
 func (p *performer) discardStash() (left []item) {
-	if p.stash == nil {
+	s := p.stashed()
+	if s == nil {
 		return nil
 	}
 	p.unstash()
-	for _, m := range p.stash.again {
+	for _, m := range s.again {
 		p.stashes(m, -1)
 		if !m.notice {
 			left = append(left, item{sender: m.sender})
 		}
 	}
-	p.stash = nil
+	p.needRare().stash = nil
 	return left
 }

@@ -17,7 +17,7 @@ import (
 func door(t *testing.T, s *Cast, restart *Restart) *record {
 	t.Helper()
 	got := &record{}
-	s.config.Kinds["door"] = Maker{Restart: restart, Make: func(*Context, proto.Message) (Actor, error) {
+	s.kinds["door"] = &actorKind{"door", Maker{Restart: restart, Make: func(*Context, proto.Message) (Actor, error) {
 		open := false
 		return player{got: &record{}, handle: func(c *Context, message any) {
 			text := fmt.Sprint(message)
@@ -45,7 +45,7 @@ func door(t *testing.T, s *Cast, restart *Restart) *record {
 				}
 			}
 		}}, nil
-	}}
+	}}}
 	spawn(t, s, "door", Ref{Name: "door"})
 	return got
 }

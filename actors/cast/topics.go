@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
 )
 
@@ -142,19 +141,20 @@ func checkTopic(topic string) error {
 // if the actor subscribes to the topic already.
 func (c *Context) Subscribe(topic string) error {
 	l, t := c.life, c.Cast().topics
-	if l.topics[topic] != nil {
+	if l.tied().topics[topic] != nil {
 		return nil
 	}
 	s := &source{life: l}
-	if l.topics == nil {
-		l.topics = map[string]*source{}
+	ties := l.needTies()
+	if ties.topics == nil {
+		ties.topics = map[string]*source{}
 	}
-	l.topics[topic] = s
+	ties.topics[topic] = s
 	l.hold(s, func() {
-		delete(l.topics, topic)
+		delete(ties.topics, topic)
 		t.unsubscribe(topic, s)
 	})
-	err := t.subscribe(l.ctx, topic, subscription{s, l.performer})
+	err := t.subscribe(l.ctx(), topic, subscription{s, l.performer})
 	if err != nil {
 		s.end()
 	}
@@ -163,7 +163,7 @@ func (c *Context) Subscribe(topic string) error {
 
 // Unsubscribe ends a subscription. Messages that wait for the actor already still arrive.
 func (c *Context) Unsubscribe(topic string) {
-	if s := c.life.topics[topic]; s != nil {
+	if s := c.life.tied().topics[topic]; s != nil {
 		s.end()
 	}
 }
@@ -243,7 +243,7 @@ func (t *topics) remove(topic string, by *source) (last *performer) {
 	t.hasNoLongerLocked(topic, t.cast.config.Self)
 	t.changedLocked(topic, false)
 	p, err := t.cast.find(topicPrefix + topic)
-	if err != nil || p.kind != topicKind {
+	if err != nil || p.kind.name != topicKind {
 		return nil // it has not begun, and will not
 	}
 	p.stopping.Store(true)
@@ -254,15 +254,15 @@ func (t *topics) remove(topic string, by *source) (last *performer) {
 func topicOf(name string) string { return strings.TrimPrefix(name, topicPrefix) }
 
 // maker makes the actor of a topic.
-func (t *topics) maker(name string) Maker {
-	return Maker{Make: func(*Context, proto.Message) (Actor, error) {
+func (t *topics) kind(name string) *actorKind {
+	return &actorKind{topicKind, Maker{Make: func(*Context, proto.Message) (Actor, error) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if t.subscribers[topicOf(name)] == nil {
 			return nil, status.Errorf(status.NotFound, "No actor of %s subscribes to the topic of %s", t.cast.config.Self, name)
 		}
 		return &topicActor{t}, nil
-	}}
+	}}}
 }
 
 // topicActor is the actor of a topic.
@@ -275,12 +275,12 @@ func (*topicActor) Close() error          { return nil }
 func (a *topicActor) pass(p *performer, i *item) {
 	t := a.topics
 	if isAsk(i.sender.Name) {
-		t.cast.refuse(p.ref, i.sender, status.InvalidArgumentf("%s cannot be asked: it is of a topic", p.ref.Name))
+		t.cast.refuse(p.ref(), i.sender, status.InvalidArgumentf("%s cannot be asked: it is of a topic", p.name))
 		return
 	}
 	t.mu.Lock()
 	var all []subscription
-	if s := t.subscribers[topicOf(p.ref.Name)]; s != nil {
+	if s := t.subscribers[topicOf(p.name)]; s != nil {
 		all = s.list
 	}
 	t.mu.Unlock()
@@ -290,13 +290,13 @@ func (a *topicActor) pass(p *performer, i *item) {
 		if s.source.ended.Load() {
 			continue
 		}
-		if err := s.performer.post(p.life.ctx, m, false); status.CodeOf(err) == status.ResourceExhausted {
+		if err := s.performer.post(p.life.ctx(), m, false); status.CodeOf(err) == status.ResourceExhausted {
 			full = append(full, s.performer)
 		}
 	}
 	for _, s := range full {
-		if err := s.post(p.life.ctx, m, true); status.CodeOf(err) == status.ResourceExhausted { // too much waits for all actors of the task
-			t.cast.refuse(s.ref, Ref{}, err)
+		if err := s.post(p.life.ctx(), m, true); status.CodeOf(err) == status.ResourceExhausted { // too much waits for all actors of the task
+			t.cast.refuse(s.ref(), Ref{}, err)
 		}
 	}
 }
@@ -363,7 +363,7 @@ func (s *Cast) publish(ctx context.Context, topic string, wait bool, post func(t
 
 // Publish sends a message to a topic from this actor.
 func (c *Context) Publish(topic string, message proto.Message, wait bool) error {
-	return c.Cast().Publish(c.life.ctx, c.life.performer.ref, topic, message, wait)
+	return c.Cast().Publish(c.life.ctx(), c.life.performer.ref(), topic, message, wait)
 }
 
 // listenerKind is the kind of the actors of Listen.
@@ -375,7 +375,7 @@ type listener struct {
 	ended   func()
 }
 
-func (l *listener) Receive(c *Context, message any) { l.receive(c.life.ctx, message) }
+func (l *listener) Receive(c *Context, message any) { l.receive(c.life.ctx(), message) }
 
 func (l *listener) Close() error {
 	l.ended()
@@ -385,12 +385,12 @@ func (l *listener) Close() error {
 // Listen subscribes the program to a topic. Messages are passed to receive one at a time, and wait meanwhile. Its context ends when stop is called and
 // when the cast stops; afterwards ended is called. stop does not wait for that. It may be called after an error, too.
 func (s *Cast) Listen(ctx context.Context, topic string, receive func(ctx context.Context, message any), ended func()) (stop func(), err error) {
-	maker := Maker{Make: func(c *Context, _ proto.Message) (Actor, error) {
+	kind := &actorKind{listenerKind, Maker{Make: func(c *Context, _ proto.Message) (Actor, error) {
 		if err := c.Subscribe(topic); err != nil {
 			return nil, err
 		}
 		return &listener{receive, ended}, nil
-	}}
+	}}}
 	var p *performer
 	_, err = s.await(ctx, s.config.Self, asking{}, func(asker Ref) error {
 		s.mu.Lock()
@@ -399,7 +399,7 @@ func (s *Cast) Listen(ctx context.Context, topic string, receive func(ctx contex
 			return s.stopping()
 		}
 		s.nextID++
-		p, err = s.addLocked(generated(listenerKind, s.nextID), &wire.Spawn{Kind: listenerKind}, maker, asker, nil)
+		p, err = s.addLocked(generated(listenerKind, s.nextID), nil, kind, asker, nil)
 		s.mu.Unlock()
 		if err == nil {
 			s.start(p)

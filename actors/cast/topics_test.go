@@ -184,8 +184,8 @@ func TestSubscribersThatLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := topical(t, "a", "b")
 		a, b := n.casts["a"], n.casts["b"]
-		b.config.Kinds["phoenix"] = Maker{Make: func(c *Context, _ proto.Message) (Actor, error) { return player{got: &record{}}, nil },
-			Restart: &Restart{Most: 1, Within: time.Hour, Backoff: time.Second, MaxBackoff: time.Second}}
+		b.kinds["phoenix"] = &actorKind{"phoenix", Maker{Make: func(c *Context, _ proto.Message) (Actor, error) { return player{got: &record{}}, nil },
+			Restart: &Restart{Most: 1, Within: time.Hour, Backoff: time.Second, MaxBackoff: time.Second}}}
 		spawn(t, b, "phoenix", Ref{Name: "bird"})
 		tell(t, b, "bird", func(c *Context) {
 			if err := c.Subscribe("news"); err != nil {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
 )
 
@@ -51,8 +50,8 @@ func (s *Cast) virtualOf(name string) (kind, identity string, v *Virtual) {
 	if !ok {
 		return "", "", nil
 	}
-	if m := s.config.Kinds[kind].Virtual; m != nil {
-		return kind, identity, m
+	if k := s.kinds[kind]; k != nil && k.Virtual != nil {
+		return kind, identity, k.Virtual
 	}
 	return "", "", nil
 }
@@ -68,15 +67,15 @@ func (s *Cast) virtualize(r Ref) Ref {
 // locate returns the performer that a virtual actor has, or is to have. Its error is notBegun if the actor has no task now.
 func (s *Cast) locate(r Ref) (Ref, error) {
 	kind := strings.TrimPrefix(r.Task, virtualTask)
-	v := s.config.Kinds[kind].Virtual
-	if v == nil {
+	k := s.kinds[kind]
+	if k == nil || k.Virtual == nil {
 		return r, status.Errorf(status.NotFound, "The program of %s has no virtual actors of kind %q", s.config.Self, kind)
 	}
 	name := kind + "/" + r.Name
 	if err := checkName(name); err != nil {
 		return r, err
 	}
-	task, err := s.home(name, v)
+	task, err := s.home(name, k.Virtual)
 	return Ref{task, name}, err
 }
 
@@ -125,11 +124,11 @@ func (s *Cast) activateLocked(kind, identity string, v *Virtual) (*performer, er
 	if !s.placer.begins(name, v) {
 		return nil, elsewhere("The virtual actor %s does not live on %s now", name, s.config.Self)
 	}
-	p, err := s.addLocked(name, &wire.Spawn{Kind: kind}, s.config.Kinds[kind], Ref{}, nil)
+	p, err := s.addLocked(name, nil, s.kinds[kind], Ref{}, nil)
 	if err != nil {
 		return nil, err
 	}
-	p.virtual, p.always = v, slices.Contains(v.Always, identity)
+	p.always = slices.Contains(v.Always, identity)
 	p.unlaunched.Store(true)
 	return p, nil
 }
@@ -143,11 +142,11 @@ func (s *Cast) launch(p *performer) {
 
 // keepUp begins the virtual actors that always live, and are to live here.
 func (s *Cast) keepUp() {
-	for kind, m := range s.config.Kinds {
-		if m.Virtual == nil {
+	for kind, k := range s.kinds {
+		if k.Virtual == nil {
 			continue
 		}
-		for _, identity := range m.Virtual.Always {
+		for _, identity := range k.Virtual.Always {
 			s.mu.Lock()
 			p, err := s.receiverLocked(kind + "/" + identity)
 			s.mu.Unlock()
@@ -167,7 +166,7 @@ func (s *Cast) virtuals() []*performer {
 	defer s.mu.Unlock()
 	var all []*performer
 	for _, p := range s.actors {
-		if p.virtual != nil {
+		if p.kind.Virtual != nil {
 			all = append(all, p)
 		}
 	}
@@ -179,28 +178,28 @@ type passivate struct{}
 
 // idles reports whether a virtual actor has been idle for long, at sweeps of the task's actors that are every apart. Only the sweeper calls it.
 func (p *performer) idles(every time.Duration) bool {
-	n := p.begun.Load()
+	n := uint32(p.begun.Load())
 	if n != p.swept || p.queued() > 0 || p.always {
-		p.swept, p.idle = n, 0
+		p.swept, p.rests = n, 0
 		return false
 	}
-	p.idle += every
-	return p.idle >= p.virtual.Idle
+	p.rests++
+	return time.Duration(p.rests)*every >= p.kind.Virtual.Idle
 }
 
 // lapsed returns an error for a virtual actor whose task has no lease.
 func (p *performer) lapsed() error {
-	if p.virtual == nil || p.cast.placer.acts() {
+	if p.kind.Virtual == nil || p.cast.placer.acts() {
 		return nil
 	}
-	return elsewhere("The virtual actor %s on %s has lost its lease", p.ref.Name, p.ref.Task)
+	return elsewhere("The virtual actor %s on %s has lost its lease", p.name, p.cast.config.Self)
 }
 
 // retire ends a virtual actor that is idle, and frees its name. over is false if it goes on.
 func (p *performer) retire() (over bool, why error) {
 	s := p.cast
 	s.mu.Lock()
-	busy := len(p.pending) > 0
+	busy := p.held != nil
 	s.mu.Unlock()
 	if busy || p.queued() > 0 || p.life.asking > 0 {
 		return false, nil
@@ -209,16 +208,16 @@ func (p *performer) retire() (over bool, why error) {
 	err := p.life.end(nil) // before another performer may begin
 	s.mu.Lock()
 	p.mu.Lock()
-	if over = p.stopping.Load() || p.queue.empty() && p.next == len(p.taken.items); over {
+	if over = p.stopping.Load() || p.queue.empty() && int(p.next) == len(p.taken.items); over {
 		p.ended, p.retired = true, true
-		delete(s.actors, p.ref.Name)
+		delete(s.actors, p.name)
 	} else {
 		p.life = newLife(p)
 	}
 	p.mu.Unlock()
 	s.mu.Unlock()
 	if err != nil {
-		s.log.Warn("a virtual actor that was idle could not be closed", "actor", p.ref.Name, "error", err)
+		s.log.Warn("a virtual actor that was idle could not be closed", "actor", p.name, "error", err)
 	}
 	if over {
 		_, why = p.leaving()

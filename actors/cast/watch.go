@@ -127,13 +127,14 @@ func (s *Cast) watched(name string, by Ref, w watching) {
 	p, err := s.find(name)
 	if err == nil {
 		p.mu.Lock()
+		r := p.needRare()
 		if p.ended {
 			err = status.Errorf(status.NotFound, "There is no actor %s on %s: it has ended", name, s.config.Self)
-		} else if old := p.watchers[by.Task]; old.boot != w.boot || old.id < w.id {
-			if p.watchers == nil {
-				p.watchers = map[string]watching{}
+		} else if old := r.watchers[by.Task]; old.boot != w.boot || old.id < w.id {
+			if r.watchers == nil {
+				r.watchers = map[string]watching{}
 			}
-			p.watchers[by.Task] = w
+			r.watchers[by.Task] = w
 		}
 		p.mu.Unlock()
 	}

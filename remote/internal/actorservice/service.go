@@ -56,7 +56,7 @@ func method[Q, A any, P interface {
 }](s *Service, answer func(context.Context, P) (*A, error)) http2.Handler {
 	return func(ctx context.Context, read func(any) error) (any, error) {
 		q, a := P(new(Q)), (*A)(nil)
-		ctx = cast.ForClient(ctx, turnsOf(ctx))
+		ctx = cast.ForClient(ctx, clientOf(ctx))
 		err := s.serve(ctx, read, q, func() (err error) {
 			a, err = answer(ctx, q)
 			return err
@@ -68,13 +68,14 @@ func method[Q, A any, P interface {
 	}
 }
 
-// turnsOf tells the caller in ctx apart from others that take turns: by its connection on the loopback interface.
-func turnsOf(ctx context.Context) string {
+// clientOf returns the caller in ctx. Those on the loopback interface take turns by their connections.
+func clientOf(ctx context.Context) cast.Client {
 	p, _ := http2.PeerOf(ctx)
+	c := cast.Client{Name: http2.ClientOf(p), Turn: http2.ClientOf(p)}
 	if a, ok := p.Address.(*net.TCPAddr); ok && a.IP.IsLoopback() && p.TLS == nil {
-		return a.String()
+		c.Turn = a.String()
 	}
-	return http2.ClientOf(p)
+	return c
 }
 
 // serve admits a call, reads its request and answers it. The error is one of gRPC.
