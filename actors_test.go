@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -682,6 +683,20 @@ func MeasureActor(b *testing.B, s *Server, name string, ref ActorRef) {
 			}
 		}
 	})
+}
+
+// BenchmarkSpawn makes actors, which stay.
+func BenchmarkSpawn(b *testing.B) {
+	s, err := NewLocalServer(b.Context(), silent, counters, WithActorLimit(math.MaxInt))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Stop(context.Background())
+	for b.Loop() {
+		if _, err := s.Spawn(b.Context(), "counter", ActorRef{}, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 func BenchmarkActors(b *testing.B) {

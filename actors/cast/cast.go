@@ -135,7 +135,7 @@ type Cast struct {
 	mu      sync.Mutex // guards the rest: programs send and ask on their own goroutines; the actors themselves handle one message at a time
 	stopped bool
 	actors  map[string]*performer
-	clients map[string]int // how many of the actors each client has spawned
+	clients map[string]int              // how many of the actors each client has spawned
 	former  map[string]roles.KindStatus // by kind, the totals of ended actors
 	asks    map[string]*ask
 	nextAsk uint64
@@ -277,6 +277,9 @@ func (s *Cast) Stop(ctx context.Context) error {
 	}
 	s.tasks.close()
 	s.work.Wait() // their context has ended
+	if !s.crew.close(ctx) && len(late) == 0 {
+		return status.Errorf(status.DeadlineExceeded, "actors of %s have ended, and their goroutines have not", s.config.Self)
+	}
 	if len(late) > 0 {
 		slices.Sort(late)
 		return status.Errorf(status.DeadlineExceeded, "%d actors of %s have not ended, among them %s: they must return when their context ends",

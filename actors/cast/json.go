@@ -43,7 +43,7 @@ var conversions = turns.New(maxConversions)
 // clientKey is the key of a context's client.
 type clientKey struct{}
 
-// Client is who calls. The zero value is the program itself.
+// Client is a caller from outside the cluster. The zero value is the program itself.
 type Client struct {
 	Name string // the actors that it spawns count as its own
 	Turn string // what takes long is done for one of them after the other

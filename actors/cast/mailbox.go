@@ -1,6 +1,7 @@
 package cast
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"sync"
@@ -8,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/internal/roles"
 )
 
 // mailbox is a performer as the actor system knows it: as an actor's mailbox. The program's messages do not go through it: they wait in the
@@ -27,7 +29,7 @@ var (
 	begin any = &actor.Started{}
 )
 
-// RegisterHandlers is called once by the actor system, before the first message. All performers of a cast have the same dispatcher.
+// RegisterHandlers is called once by the actor system, before the first message. The dispatcher is the cast's pool.
 func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, _ actor.Dispatcher) {
 	m.invoker = invoker
 }
@@ -85,25 +87,25 @@ func (m *mailbox) others() *posted {
 	return m.posted
 }
 
-// schedule has the dispatcher run the actor if something is due, unless it runs. The caller holds mu, which schedule releases.
+// schedule has the pool run the actor if something is due, unless it runs. The caller holds mu, which schedule releases.
 func (m *mailbox) schedule(due bool) {
 	due = due && !m.running
 	m.running = m.running || due
 	m.mu.Unlock()
 	if due {
-		m.cast.crew.dispatcher.Schedule(m.run)
+		m.cast.crew.pool.Schedule(m.run)
 	}
 }
 
 // run handles what waits, and leaves the goroutine to others after a number of messages.
 func (m *mailbox) run() {
-	d := m.cast.crew.dispatcher
-	for range d.Throughput() {
+	pool := m.cast.crew.pool
+	for range pool.Throughput() {
 		if !m.handle() {
 			return
 		}
 	}
-	d.Schedule(m.run)
+	pool.Schedule(m.run)
 }
 
 // handle handles the next message. It returns false, and the actor no longer runs, if there is none.
@@ -171,21 +173,26 @@ func (m *mailbox) invoke(message any, system bool) {
 
 // crew is what the actor system gets to know of the performers of a cast: they share it, since there may be a million of them.
 type crew struct {
-	mu         sync.Mutex // guards the rest: actors are spawned on many goroutines
-	next       *performer // that the actor system is taking up
-	taken      uint64     // performers so far
-	props      *actor.Props
-	dispatcher actor.Dispatcher
+	mu      sync.Mutex // guards the rest: actors are spawned on many goroutines
+	next    *performer // that the actor system is taking up
+	taken   uint64     // performers so far
+	props   *actor.Props
+	pool    *roles.Pool // runs them
+	closing sync.Once
 }
 
 func (c *crew) init() {
-	c.dispatcher = actor.NewDefaultDispatcher(throughput)
+	c.pool = roles.NewPool()
 	c.props = actor.PropsFromProducer(func() actor.Actor { return c.next }, actor.WithMailbox(func() actor.Mailbox { return (*mailbox)(c.next) }),
-		actor.WithDispatcher(c.dispatcher))
+		actor.WithDispatcher(c.pool))
 }
 
-// throughput is how many messages of the actor system, turns among them, an actor handles before it leaves the goroutine to others.
-const throughput = 300
+// close ends the goroutines that ran the performers, which have ended. It returns false if some have not ended soon after ctx. A second call does nothing.
+func (c *crew) close(ctx context.Context) (ended bool) {
+	ended = true
+	c.closing.Do(func() { ended = c.pool.Close(ctx) })
+	return ended
+}
 
 // take makes the actor system run an actor.
 func (c *crew) take(system *actor.ActorSystem, p *performer) (*actor.PID, error) {
