@@ -473,7 +473,7 @@ func (c *ActorContext) Server() *Server { return c.server }
 // Context returns a context for what the actor does for the message. It ends when the actor ends or restarts, or its server stops. That of a
 // request also ends when nobody waits for its answer any more, because the caller of Ask has given up or is lost, and after it was answered, when
 // Receive returns. An actor that waits must use it: the error of Server.Stop names actors that do not return. What it asks other actors with the context
-// is a part of what holds it up (see Keep for work that goes on after Receive).
+// is a part of what holds it up (see Keep for work that goes on after Receive). If the message belongs to a trace, so does the context.
 func (c *ActorContext) Context() context.Context { return c.context.Context() }
 
 // Sender returns the sender of the message that is being handled: an actor, a caller of Ask, or the zero ActorRef if

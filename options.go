@@ -304,6 +304,7 @@ func WithLogger(log *slog.Logger) Option {
 // WithTraces records OpenTelemetry spans of the steps whose master the server is, and of its parts of other masters' steps. Each run has a
 // span. Below it are spans for building a plan, for each part on another task, and for the tensors that these parts and the master receive.
 // A client's call carries its trace context in the headers traceparent and tracestate; for a session in the process, it is in the context.
+// Within a trace, requests to the program's actors have spans, and so have the messages that they handle; what has no trace begins none.
 // The program shuts the provider down after the server has stopped.
 func WithTraces(provider trace.TracerProvider) Option {
 	return option("WithTraces", func(o *options) { o.traces = provider })

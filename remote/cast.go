@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/internal/link"
 	"github.com/troupe-run/troupe/remote/internal/membership"
+	"github.com/troupe-run/troupe/remote/internal/tracing"
 )
 
 // ways carries messages between programs' actors over the node's links.
@@ -61,7 +62,7 @@ func (n *Node) newCast() *cast.Cast {
 	find := func(ctx context.Context, task string) error { return n.find(ctx, task, true) }
 	return cast.New(cast.Config{System: n.port.System(), Self: n.self.Name(), Tasks: n.taskNames(), Boot: n.boot, Transport: ways{n},
 		Kinds: kinds, MaxActors: n.config.ActorLimit, Present: n.present, Find: find, Watched: n.presence.watch, Outsiders: n.config.Outsiders, Address: n.self.Address, Refused: n.links.RefuseSystem,
-		Panicked: n.actorPanicked, Log: n.log})
+		Tracer: tracing.Messages(n.config.Traces), Panicked: n.actorPanicked, Log: n.log})
 }
 
 // actorPanicked records an event for a panic of one of the program's actors.

@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -251,5 +255,53 @@ func TestRightsOfClientsToActors(t *testing.T) {
 	refusedBy(t, "after a reload", g.call("alice", pb.End, &pb.EndRequest{Actor: nobody}, &pb.EndResponse{}), codes.NotFound, "There is no actor nobody")
 	if status.Code(g.call("alice", wire.OperatorStatus, &emptypb.Empty{}, &emptypb.Empty{})) != codes.PermissionDenied {
 		t.Error("actors allows list as well")
+	}
+}
+
+// TestTracesOfClientsOfActors checks that the trace of a client's call goes on in the server that is asked, and on the actor's task.
+func TestTracesOfClientsOfActors(t *testing.T) {
+	exporter := tracetest.NewInMemoryExporter()
+	provider := sdk.NewTracerProvider(sdk.WithSyncer(exporter))
+	defer func() {
+		if err := provider.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	kept := make(chan *cast.Request, 1)
+	g := guardTasks(t, 2, Config{Actors: waiters(kept), Traces: provider}, anybody)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	at := &pb.Actor{Task: "w:1", Name: "traced"}
+	if err := g.call("", pb.Spawn, &pb.SpawnRequest{Kind: "waiter", Actor: at}, &pb.SpawnResponse{}); err != nil {
+		t.Fatal(err)
+	}
+	const trace, client = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+	headers := metadata.Pairs("traceparent", "00-"+trace+"-"+client+"-01")
+	answered := make(chan error, 1)
+	go func() {
+		answered <- g.conn.Invoke(metadata.NewOutgoingContext(ctx, headers), pb.Ask, &pb.AskRequest{Actor: at, Message: enclosed(t, &emptypb.Empty{})}, &pb.AskResponse{})
+	}()
+	if err := (<-kept).Reply(&emptypb.Empty{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
+	var asked, handled tracetest.SpanStub
+	for ; !handled.SpanContext.IsValid() && ctx.Err() == nil; runtime.Gosched() { // the handler may return after it has answered
+		for _, s := range exporter.GetSpans() {
+			switch s.Name {
+			case "troupe.ask":
+				asked = s
+			case "troupe.handle":
+				handled = s
+			default:
+				t.Fatalf("there is a span %s", s.Name)
+			}
+		}
+	}
+	if asked.Parent.SpanID().String() != client || handled.Parent.SpanID() != asked.SpanContext.SpanID() || handled.SpanContext.TraceID().String() != trace {
+		t.Errorf("the request is below %v in %v, and what handles it below %v in %v", asked.Parent.SpanID(), asked.SpanContext.TraceID(),
+			handled.Parent.SpanID(), handled.SpanContext.TraceID())
 	}
 }

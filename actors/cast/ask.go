@@ -60,12 +60,15 @@ func (s *Cast) askOnce(ctx context.Context, to Ref, message proto.Message, block
 	if err != nil {
 		return nil, err
 	}
-	answer, err := s.await(ctx, to.Task, asking{by: handlerOf(ctx), blocks: blocks, to: to.Name, kind: messageType(message), began: time.Now()}, func(asker Ref) error {
+	kind := messageType(message)
+	ctx, end := s.beginAsk(ctx, to, func() string { return kind })
+	answer, err := s.await(ctx, to.Task, asking{by: handlerOf(ctx), blocks: blocks, to: to.Name, kind: kind, began: time.Now()}, func(asker Ref) error {
 		if to.Task == s.config.Self {
 			return s.put(ctx, to.Name, item{sender: asker, content: content{message: message}, size: size}, true)
 		}
 		return s.postTo(ctx, asker, to, message, size, true)
 	})
+	end(plain(err))
 	if err != nil {
 		return nil, err
 	}

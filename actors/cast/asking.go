@@ -24,6 +24,9 @@ type asking struct {
 
 // messageType returns the name of a message's type, as those who sent it know it.
 func messageType(message proto.Message) string {
+	if message == nil {
+		return ""
+	}
 	if v, ok := message.(*wire.Value); ok {
 		return v.GetType()
 	}

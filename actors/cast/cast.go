@@ -34,7 +34,7 @@ const (
 	MaxActors = 1 << 16
 	MaxBytes  = 256 << 20
 	// Overhead is the size in bytes of a queued message's record. It counts towards MaxBytes.
-	Overhead = 136
+	Overhead = 144
 	// maxName bounds the bytes of an actor's name.
 	maxName = 256
 	// maxErrands bounds the answers and notices for a task that wait to be sent and for which no caller
@@ -107,6 +107,8 @@ type Config struct {
 	// system's own from outside that were refused. Both are needed with Outsiders.
 	Address string
 	Refused func(target, message, from string)
+	// Tracer, if set, records spans.
+	Tracer Tracer
 	// Panicked, if set, is called for each panic of an actor. It must not block.
 	Panicked func(actor, kind string, err error)
 	Log      *slog.Logger

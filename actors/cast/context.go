@@ -20,6 +20,15 @@ type Context struct {
 type origin struct {
 	sender  Ref
 	request *Request // nil if the message is not a request
+	traced  *traced  // nil if the message belongs to no trace
+}
+
+// ctx returns the context of the life, with the span of the message.
+func (c *Context) ctx() context.Context {
+	if c.from != nil && c.from.traced != nil {
+		return c.from.traced.ctx
+	}
+	return c.life.ctx()
 }
 
 // sender returns the sender of the message; the zero Ref if it has none.
@@ -61,7 +70,7 @@ func (c *Context) Context() context.Context {
 	if r := c.request(); r != nil {
 		return r.Context()
 	}
-	return c.life.ctx()
+	return c.ctx()
 }
 
 // Send sends a message from this actor.
@@ -81,7 +90,7 @@ func (c *Context) send(to Ref, message proto.Message, wait bool) error {
 			return err
 		}
 	}
-	return c.Cast().send(c.life.ctx(), c.life.performer.ref(), to, message, wait)
+	return c.Cast().send(c.ctx(), c.life.performer.ref(), to, message, wait)
 }
 
 var errNoSender = status.New(status.FailedPrecondition, "the message that is being handled has no sender")
@@ -91,7 +100,7 @@ func (c *Context) Reply(message proto.Message) error {
 	if r := c.request(); r != nil {
 		return r.Reply(message)
 	}
-	if c.from == nil {
+	if c.sender() == (Ref{}) {
 		return errNoSender
 	}
 	return c.Send(c.Sender(), message)
@@ -147,8 +156,17 @@ func (c *Context) Keep() *Request {
 type Request struct {
 	life       *life
 	asker      Ref
+	traced     *traced // nil if it belongs to no trace
 	state      atomic.Int32
 	contextual atomic.Bool // a context was made for it
+}
+
+// ctx returns the context of the life, with the span of the request.
+func (r *Request) ctx() context.Context {
+	if r.traced != nil {
+		return r.traced.ctx
+	}
+	return r.life.ctx()
 }
 
 // States of a request.
@@ -164,7 +182,7 @@ const (
 func (r *Request) Reply(message proto.Message) error {
 	return r.answer(func() error {
 		p := r.life.performer
-		return p.cast.send(r.life.ctx(), p.ref(), r.asker, message, true)
+		return p.cast.send(r.ctx(), p.ref(), r.asker, message, true)
 	})
 }
 

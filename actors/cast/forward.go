@@ -37,9 +37,9 @@ func (c *Context) Forward(to Ref) error {
 	}
 	err = r.answer(func() error {
 		if to.Task == p.cast.config.Self {
-			return p.cast.forward(c.life.ctx(), r, to, item{sender: r.asker, content: content{message: message}, size: size})
+			return p.cast.forward(c.ctx(), r, to, item{sender: r.asker, content: content{message: message}, size: size})
 		}
-		return p.cast.relay(c.life.ctx(), r, to, message, size)
+		return p.cast.relay(c.ctx(), r, to, message, size)
 	})
 	if err != nil && r.state.Load() == kept {
 		p.cast.keep(r)
@@ -65,6 +65,7 @@ func (s *Cast) giveLocked(asker Ref, from, to *performer) bool {
 // forward passes a request on to an actor of this task.
 func (s *Cast) forward(ctx context.Context, r *Request, to Ref, i item) error {
 	p := r.life.performer
+	i.trace = s.traceOf(ctx)
 	s.mu.Lock()
 	next, err := s.receiverLocked(to.Name)
 	waits := err == nil && s.giveLocked(r.asker, p, next)

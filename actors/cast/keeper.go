@@ -123,7 +123,7 @@ func (c *Context) Pass(to Ref, message proto.Message, wait bool) error {
 	if to.Task != s.config.Self && (l.unsentTo(to.Task) != nil || !s.lane(to.Task).linked()) {
 		return status.Errorf(status.Unavailable, "There is no link to %s now", to.Task)
 	}
-	return s.send(l.ctx(), Ref{}, to, message, wait)
+	return s.send(c.ctx(), Ref{}, to, message, wait)
 }
 
 // Discard logs and counts a message without a requester that the actor gives up.

@@ -26,6 +26,7 @@ type Letter struct {
 	Kind    *Kind
 	Data    []byte // the encoded message, which must not be changed
 	Room    Room   // nil if no sender waits for room
+	Trace   *Trace // that the message belongs to; nil if there is none
 }
 
 // Type returns the full name of the message's type.

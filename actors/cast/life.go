@@ -343,24 +343,32 @@ func (r *reply) open() Answer {
 func (c *Context) Ask(to, as Ref, message proto.Message, timeout time.Duration, tag any) {
 	l := c.life
 	s := &source{life: l}
-	end := time.Now().Add(timeout)
+	until := time.Now().Add(timeout)
+	ctx, end := c.Cast().beginAsk(c.ctx(), to, func() string { return messageType(message) })
 	a := &ask{tell: func(answer content, err error) {
 		o := outcomeOf(err)
-		if o.unbegun && IsVirtual(to.Task) && l.askAnew(s, to, as, message, end, tag) {
+		if o.unbegun && IsVirtual(to.Task) && l.askAnew(c.ctx(), s, to, as, message, until, tag) {
 			return
 		}
+		end(o.error)
 		s.send(&reply{Answer{From: as, Tag: tag, Err: o.error, Own: o.own, NotBegun: o.unbegun}, answer}, true)
 	}}
-	stop, err := l.ask(a, to, message, timeout)
+	stop, err := l.ask(ctx, a, to, message, timeout)
 	if err != nil {
 		a.settle(content{}, err)
 	}
 	l.asking++
-	l.hold(s, stop)
+	l.hold(s, func() {
+		stop()
+		end(errGivenUp) // unless it was answered
+	})
 }
 
+// errGivenUp is the end of the span of a request whose actor has restarted or ended.
+var errGivenUp = status.New(status.Cancelled, "the actor no longer waits for the answer")
+
 // askAnew asks a virtual actor on a goroutine of its own, because it has moved. It returns false if the cast is stopping.
-func (l *life) askAnew(from *source, to, as Ref, message proto.Message, end time.Time, tag any) bool {
+func (l *life) askAnew(ctx context.Context, from *source, to, as Ref, message proto.Message, until time.Time, tag any) bool {
 	s := l.performer.cast
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -368,7 +376,7 @@ func (l *life) askAnew(from *source, to, as Ref, message proto.Message, end time
 		return false
 	}
 	s.work.Go(contain.Func(s.log, "An ask of a virtual actor", func() {
-		ctx, cancel := context.WithDeadline(l.ctx(), end)
+		ctx, cancel := context.WithDeadline(ctx, until)
 		defer cancel()
 		answer, err := s.ask(ctx, to, message, false)
 		from.send(&reply{Answer{From: as, Tag: tag, Message: answer, Err: err}, content{message: answer}}, true)
@@ -384,7 +392,7 @@ func (c *Context) FailAsk(as Ref, tag any, err error) {
 }
 
 // ask sends a message whose answer goes to a. stop gives it up. After an error, the caller settles the ask.
-func (l *life) ask(a *ask, to Ref, message proto.Message, timeout time.Duration) (stop func(), err error) {
+func (l *life) ask(ctx context.Context, a *ask, to Ref, message proto.Message, timeout time.Duration) (stop func(), err error) {
 	s, none := l.performer.cast, func() {}
 	if l.asking >= MaxAsks {
 		return none, status.Errorf(status.ResourceExhausted, "the actor %s waits for %d answers, which is the limit", l.performer.name, MaxAsks)
@@ -398,7 +406,7 @@ func (l *life) ask(a *ask, to Ref, message proto.Message, timeout time.Duration)
 	if err != nil {
 		return none, err
 	}
-	ctx, cancel := context.WithTimeout(l.ctx(), timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	over := context.AfterFunc(ctx, contain.Func(s.log, "The end of an ask", func() {
 		if s.abandon(name, to.Task) {
 			a.settle(content{}, status.Errorf(status.DeadlineExceeded, "the actor %s on %s has not answered within %v", to.Name, to.Task, timeout))

@@ -41,6 +41,9 @@ func (s *Cast) post(ctx context.Context, task string, m *Letter, wait bool) erro
 	if l == nil {
 		return s.unknown(task)
 	}
+	if m.To != Conversation && Counts(m.To) {
+		m.Trace = s.traceOf(ctx)
+	}
 	for tries := 1; ; tries++ {
 		way := l.way.Load()
 		if way == nil {
@@ -136,7 +139,7 @@ func (s *Cast) Receive(task string, boot uint64, letters []Letter) {
 			if m.From == "" {
 				sender = Ref{}
 			}
-			l.items.push(&item{sender: sender, content: content{kind: m.Kind, data: m.Data}, size: len(m.Data), room: m.Room, lane: l})
+			l.items.push(&item{sender: sender, content: content{kind: m.Kind, data: m.Data}, size: len(m.Data), room: m.Room, lane: l, trace: m.Trace})
 		}
 	}
 	s.flush(l)
@@ -235,6 +238,9 @@ func (s *Cast) take(task string, boot uint64, m *wire.Mail) {
 // put enqueues a message of this task for an actor. If the queue is full, it waits until ctx ends or
 // fails with RESOURCE_EXHAUSTED.
 func (s *Cast) put(ctx context.Context, name string, i item, wait bool) error {
+	if i.trace == nil {
+		i.trace = s.traceOf(ctx)
+	}
 	s.mu.Lock()
 	p, err := s.receiverLocked(name)
 	if err == nil {

@@ -120,7 +120,7 @@ func (s *Cast) receiveOutside(ctx context.Context, address string, m *Letter) {
 		s.settleFrom(address, m.To, c, nil)
 		return
 	}
-	i := item{sender: sender, content: c, size: len(m.Data)}
+	i := item{sender: sender, content: c, size: len(m.Data), trace: m.Trace}
 	err := s.put(ctx, m.To, i, false)
 	if status.CodeOf(err) == status.ResourceExhausted {
 		patience, cancel := context.WithTimeout(ctx, outsiderPatience)

@@ -130,6 +130,7 @@ type item struct {
 	end     bool // the actor ends here, and sender is notified
 	size    int  // bytes
 	room    Room // set for messages from another task that needed room; otherwise nil
+	trace   *Trace
 	lane    *lane
 }
 
@@ -709,12 +710,16 @@ func (p *performer) step(i *item) (over bool, why error) {
 		}
 		message = m
 	}
-	return p.perform(message, i.sender)
+	return p.perform(message, i.sender, i.trace)
 }
 
 // perform passes a message to the program. over reports that the actor ends; the error is the reason.
-func (p *performer) perform(message any, sender Ref) (over bool, why error) {
-	c := p.contextOf(sender)
+func (p *performer) perform(message any, sender Ref, trace *Trace) (over bool, why error) {
+	t := p.beginHandling(message, trace)
+	c := p.contextOf(sender, t)
+	if t != nil {
+		defer func() { t.span.End(why) }()
+	}
 	r := c.request()
 	if r != nil {
 		p.answering.Store(r)
@@ -730,16 +735,16 @@ func (p *performer) perform(message any, sender Ref) (over bool, why error) {
 	return over, why
 }
 
-// contextOf returns the Context of a message from a sender.
-func (p *performer) contextOf(sender Ref) *Context {
+// contextOf returns the Context of a message from a sender, whose span is t; nil for none.
+func (p *performer) contextOf(sender Ref, t *traced) *Context {
 	switch {
-	case sender == (Ref{}):
+	case sender == (Ref{}) && t == nil:
 		return &p.life.context
 	case !isAsk(sender.Name):
 		c := &struct {
 			Context
 			origin
-		}{origin: origin{sender: sender}}
+		}{origin: origin{sender: sender, traced: t}}
 		c.Context = Context{p.life, &c.origin}
 		return &c.Context
 	}
@@ -747,8 +752,8 @@ func (p *performer) contextOf(sender Ref) *Context {
 		Context
 		origin
 		request Request
-	}{origin: origin{sender: sender}}
-	c.request.life, c.request.asker = p.life, sender
+	}{origin: origin{sender: sender, traced: t}}
+	c.request.life, c.request.asker, c.request.traced = p.life, sender, t
 	c.origin.request = &c.request
 	c.Context = Context{p.life, &c.origin}
 	return &c.Context

@@ -58,6 +58,7 @@ func (c content) raw() (Raw, error) {
 // AskRaw is Ask with an encoded message and answer.
 func (s *Cast) AskRaw(ctx context.Context, to Ref, message Raw) (Raw, error) {
 	var answer content
+	ctx, end := s.beginAsk(ctx, to, func() string { return message.Type })
 	err := s.anew(ctx, IsVirtual(to.Task), func() error {
 		to, c, err := s.checkRaw(to, message)
 		if err != nil {
@@ -67,6 +68,7 @@ func (s *Cast) AskRaw(ctx context.Context, to Ref, message Raw) (Raw, error) {
 		answer, err = s.await(ctx, to.Task, what, func(asker Ref) error { return s.postRaw(ctx, asker, to, c, true) })
 		return err
 	})
+	end(plain(err))
 	if err != nil {
 		return Raw{}, err
 	}

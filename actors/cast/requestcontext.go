@@ -19,9 +19,9 @@ func (r *Request) Context() context.Context {
 		return c.ctx
 	}
 	if r.isAnswering() { // answered without one: nothing of the requester matters to the rest of the handler
-		return r.life.ctx()
+		return r.ctx()
 	}
-	ctx, cancel := context.WithCancel(r.life.ctx())
+	ctx, cancel := context.WithCancel(r.ctx())
 	if !r.life.performer.holdsLocked(r.asker) {
 		cancel()
 		return ctx

@@ -19,6 +19,7 @@ type stashed struct {
 	sender  Ref
 	size    int
 	notice  bool // it is of one of the actor's own sources, and ends with its life
+	trace   *Trace
 }
 
 // Stash puts the message that is being handled aside, until Unstash is called. A request stays unanswered. The error is RESOURCE_EXHAUSTED if the actor has put
@@ -42,7 +43,10 @@ func (c *Context) Stash() error {
 	if r := c.request(); r != nil && !r.state.CompareAndSwap(unanswered, putAside) {
 		return status.New(status.FailedPrecondition, "a request that has been answered, kept or forwarded cannot be stashed")
 	}
-	m := stashed{p.message, c.sender(), int(p.size), p.notice}
+	m := stashed{message: p.message, sender: c.sender(), size: int(p.size), notice: p.notice}
+	if c.from != nil && c.from.traced != nil {
+		m.trace = c.from.traced.of
+	}
 	s.aside = append(s.aside, m)
 	p.aside = true
 	p.stashes(m, 1)
@@ -91,7 +95,7 @@ func (p *performer) repeat() (over bool, why error) {
 	s.again = s.again[1:]
 	p.stashes(m, -1)
 	p.size, p.notice = int32(m.size), m.notice
-	over, why = p.perform(m.message, m.sender)
+	over, why = p.perform(m.message, m.sender, m.trace)
 	if len(s.again)+len(s.aside) == 0 {
 		p.needRare().stash = nil
 	}

@@ -284,7 +284,7 @@ func (a *topicActor) pass(p *performer, i *item) {
 		all = s.list
 	}
 	t.mu.Unlock()
-	m := item{sender: i.sender, content: i.content, size: i.size}
+	m := item{sender: i.sender, content: i.content, size: i.size, trace: i.trace}
 	var full []*performer
 	for _, s := range all {
 		if s.source.ended.Load() {
@@ -363,7 +363,7 @@ func (s *Cast) publish(ctx context.Context, topic string, wait bool, post func(t
 
 // Publish sends a message to a topic from this actor.
 func (c *Context) Publish(topic string, message proto.Message, wait bool) error {
-	return c.Cast().Publish(c.life.ctx(), c.life.performer.ref(), topic, message, wait)
+	return c.Cast().Publish(c.ctx(), c.life.performer.ref(), topic, message, wait)
 }
 
 // listenerKind is the kind of the actors of Listen.

@@ -3,6 +3,7 @@ package link
 import (
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/graph/status"
 )
 
@@ -233,6 +234,50 @@ func readHeader(data []byte) (map[string]string, error) {
 		header[key] = value
 	}
 	return header, nil
+}
+
+// The entries of a MessageHeader that carry a trace (W3C Trace Context).
+const (
+	parentEntry = "traceparent"
+	stateEntry  = "tracestate"
+)
+
+// maxTrace bounds the bytes of a header with a trace. Longer ones are ignored.
+const maxTrace = 1 << 10
+
+// traceHeader returns the MessageHeader of a message that belongs to a trace; nil for none.
+func traceHeader(t *cast.Trace) []byte {
+	if t == nil {
+		return nil
+	}
+	entries := map[string]string{parentEntry: t.Parent}
+	if t.State != "" {
+		entries[stateEntry] = t.State
+	}
+	if b := writeHeader(entries); len(b) <= maxTrace {
+		return b
+	}
+	return nil
+}
+
+// traceIn returns the trace that the MessageHeader of a message names; nil if it names none.
+func traceIn(header []byte) (*cast.Trace, error) {
+	if len(header) == 0 || len(header) > maxTrace {
+		return nil, nil
+	}
+	entries, err := readHeader(header)
+	if err != nil || entries[parentEntry] == "" {
+		return nil, err
+	}
+	return &cast.Trace{Parent: entries[parentEntry], State: entries[stateEntry]}, nil
+}
+
+// sizeBytesField returns the size of a field with bytes, whose tag is one byte; 0 if it is empty and left out.
+func sizeBytesField(value []byte) int {
+	if len(value) == 0 {
+		return 0
+	}
+	return 1 + protowire.SizeBytes(len(value))
 }
 
 func sizeAddress(host, name string) int {

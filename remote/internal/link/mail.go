@@ -229,13 +229,17 @@ func (g *gathering) append(m *cast.Letter, data []byte, owned bool) int {
 		}
 		sender++
 	}
-	inside := 1 + protowire.SizeBytes(len(data)) + sizeNumber(uint64(kind)) + sizeNumber(uint64(target)) + sizeNumber(uint64(sender)) + sizeNumber(uint64(m.ToRequest))
+	header := traceHeader(m.Trace)
+	inside := 1 + protowire.SizeBytes(len(data)) + sizeBytesField(header) + sizeNumber(uint64(kind)) + sizeNumber(uint64(target)) + sizeNumber(uint64(sender)) + sizeNumber(uint64(m.ToRequest))
 	b := protowire.AppendTag(o.buf, fieldEnvelopes, protowire.BytesType)
 	b = protowire.AppendVarint(b, uint64(inside))
 	b = appendNumberField(b, fieldType, uint64(kind))
 	b = appendNumberField(b, fieldTarget, uint64(target))
 	b = appendNumberField(b, fieldSender, uint64(sender))
 	b = appendNumberField(b, fieldTargetRequest, uint64(m.ToRequest))
+	if len(header) > 0 {
+		b = appendBytesField(b, fieldHeader, header)
+	}
 	b = protowire.AppendTag(b, fieldData, protowire.BytesType)
 	b = protowire.AppendVarint(b, uint64(len(data)))
 	large := 0

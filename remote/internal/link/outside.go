@@ -326,6 +326,9 @@ func (l *Links) readOutside(ctx context.Context, s Stream, address string, admit
 			if len(e.sender.name) > 0 && string(e.sender.host) == address {
 				m.From = cast.OutsideName(string(e.sender.name), e.sender.request)
 			}
+			if m.Trace, err = traceIn(e.header); err != nil {
+				return err
+			}
 			letters = append(letters, m)
 		}
 		l.counters.messagesReceived.Add(int64(len(letters)))

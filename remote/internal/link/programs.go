@@ -491,7 +491,8 @@ func (a *arrivals) receive(body []byte) error {
 	}
 	a.in.buf = nil // the messages retain it
 	b := &a.in.batch
-	if err := b.read(data); err != nil {
+	err := b.read(data)
+	if err != nil {
 		return err
 	}
 	clear(a.letters)
@@ -511,6 +512,9 @@ func (a *arrivals) receive(body []byte) error {
 			m.Room = account
 		}
 		m.From = a.sender(e.sender.name)
+		if m.Trace, err = traceIn(e.header); err != nil {
+			return err
+		}
 		if m.Kind.System {
 			a.pipe.links.refuseSystem(m.To, m.Kind.Name, a.task)
 			if m.Room != nil {

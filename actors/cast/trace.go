@@ -1,0 +1,64 @@
+package cast
+
+import (
+	"context"
+	"log/slog"
+)
+
+// Trace is the context of a trace, as W3C Trace Context writes it.
+type Trace struct{ Parent, State string }
+
+// Tracer records spans of requests, and of what actors do with messages, within the traces of those that send them: what has no trace begins none.
+// Its methods are safe for concurrent use.
+type Tracer interface {
+	// Of returns the trace of ctx for a message; nil if there is none that is recorded.
+	Of(ctx context.Context) *Trace
+	// Ask begins the span of a request within the trace of ctx. It returns a context with the span; or ctx and nil if there is none.
+	Ask(ctx context.Context, attributes ...slog.Attr) (context.Context, Span)
+	// Handle begins the span of an actor that handles a message, within the trace of the message. It returns a context with the span, within ctx.
+	Handle(ctx context.Context, t *Trace, attributes ...slog.Attr) (context.Context, Span)
+}
+
+// Span is a span that has begun.
+type Span interface {
+	// End ends the span, with an error if err is not nil. Further calls do nothing.
+	End(err error)
+}
+
+// traced is the span of an actor that handles a message.
+type traced struct {
+	ctx  context.Context
+	of   *Trace // of the message
+	span Span
+}
+
+// traceOf returns the trace of ctx for a message; nil if there is none that is recorded.
+func (s *Cast) traceOf(ctx context.Context) *Trace {
+	if s.config.Tracer == nil {
+		return nil
+	}
+	return s.config.Tracer.Of(ctx)
+}
+
+// beginAsk begins the span of a request, whose message has the type that kind returns. end ends the span; a second call does nothing.
+func (s *Cast) beginAsk(ctx context.Context, to Ref, kind func() string) (_ context.Context, end func(error)) {
+	if s.config.Tracer != nil {
+		within, span := s.config.Tracer.Ask(ctx, slog.String("troupe.peer", to.Task), slog.String("troupe.actor", to.Name), slog.String("troupe.message", kind()))
+		if span != nil {
+			return within, span.End
+		}
+	}
+	return ctx, untraced
+}
+
+func untraced(error) {}
+
+// beginHandling begins the span of handling a message; nil if the message belongs to no trace.
+func (p *performer) beginHandling(message any, of *Trace) *traced {
+	if of == nil || p.cast.config.Tracer == nil {
+		return nil
+	}
+	ctx, span := p.cast.config.Tracer.Handle(p.life.ctx(), of, slog.String("troupe.task", p.cast.config.Self), slog.String("troupe.actor", p.name),
+		slog.String("troupe.kind", p.kind.name), slog.String("troupe.message", nameOf(message)))
+	return &traced{ctx, of, span}
+}
