@@ -251,7 +251,7 @@ func TestClientsSpawnHalf(t *testing.T) {
 	for i := 0; ; i++ {
 		a, err := outsideClient(t, all[i%2]).SpawnActor(deadline(t), "counter", "w:1", "", nil)
 		if err != nil {
-			if i != limit/2 || status.CodeOf(err) != status.ResourceExhausted || !strings.Contains(err.Error(), "has spawned 5 actors of "+on.Task()) {
+			if i != limit/2 || status.CodeOf(err) != status.ResourceExhausted || !strings.Contains(err.Error(), "5 actors of "+on.Task()+" are there because of the client ") {
 				t.Errorf("actor %d of a client: %v", i, err)
 			}
 			break

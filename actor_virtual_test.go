@@ -408,3 +408,23 @@ func BenchmarkVirtualActors(b *testing.B) {
 		troupe.MeasureActor(b, all[0], name, troupe.VirtualActor("sum", identities[on.Task()]))
 	}
 }
+
+// TestClientsBeginHalf checks that the messages of one client begin half of the actors that a task may have, whichever task it asks, and that the program's
+// begin the rest.
+func TestClientsBeginHalf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 6
+		c := troupetest.Start(t, map[string]int{"ps": 1, "worker": 1}, troupe.WithActor("counting", newCounting, troupe.Virtual{Job: "worker"}), troupe.WithActorLimit(limit))
+		home(t, c.Server("ps:0"), "own")
+		for i, from := range []*troupe.Client{c.Dial("ps:0"), c.Dial("worker:0"), c.Dial("ps:0"), c.Dial("worker:0")} { // from one address
+			_, err := client.Ask[*wrapperspb.StringValue](t.Context(), from.Actor("/kind:counting", fmt.Sprint("client", i)), &emptypb.Empty{})
+			refused := status.CodeOf(err) == status.ResourceExhausted && strings.Contains(err.Error(), "because of the client")
+			if i < limit/2 && err != nil || i == limit/2 && !refused {
+				t.Errorf("actor %d of a client: %v", i, err)
+			}
+		}
+		for i := range limit/2 - 1 {
+			home(t, c.Server("ps:0"), fmt.Sprint("own", i))
+		}
+	})
+}

@@ -93,7 +93,8 @@ type Config struct {
 	Boot      uint64
 	Transport Transport
 	Kinds     map[string]Maker
-	// MaxActors bounds the actors of the task, of which those that one client has spawned may be half; 0 means the constant of that name.
+	// MaxActors bounds the actors of the task, of which those that one client has spawned, or begun by its messages, may be half; 0 means the constant of
+	// that name.
 	MaxActors int
 	// Present returns the initial status of the tasks for a new subscriber.
 	Present func() []TaskChange
@@ -137,7 +138,7 @@ type Cast struct {
 	mu      sync.Mutex // guards the rest: programs send and ask on their own goroutines; the actors themselves handle one message at a time
 	stopped bool
 	actors  map[string]*performer
-	clients map[string]int              // how many of the actors each client has spawned
+	clients map[string]int              // how many of the actors are there because of each client
 	former  map[string]roles.KindStatus // by kind, the totals of ended actors
 	asks    map[string]*ask
 	nextAsk uint64
@@ -499,23 +500,23 @@ func (s *Cast) admit(name string, q *wire.Spawn, asker Ref, parent *life) (p *pe
 	case there != nil:
 		return nil, false, status.Errorf(status.AlreadyExists, "There is an actor %s already on %s, of kind %q", name, s.config.Self, there.kind.name)
 	}
-	client := q.GetClient()
-	if client != "" && s.clients[client] >= s.config.MaxActors/2 {
-		return nil, false, status.Errorf(status.ResourceExhausted, "The client %s has spawned %d actors of %s, which is the limit for one client: end some", client, s.clients[client], s.config.Self)
-	}
-	if p, err = s.addLocked(name, q.GetArguments(), kind, asker, parent); err == nil && client != "" {
-		s.clients[client]++
-		p.needRare().client = client
-	}
+	p, err = s.addLocked(name, q.GetArguments(), kind, asker, parent, q.GetClient())
 	return p, true, err
 }
 
-// addLocked adds an actor, whose name is free.
-func (s *Cast) addLocked(name string, arguments *wire.Content, kind *actorKind, asker Ref, parent *life) (*performer, error) {
-	if len(s.actors) >= s.config.MaxActors {
+// addLocked adds an actor, whose name is free, for a client; "" is the program.
+func (s *Cast) addLocked(name string, arguments *wire.Content, kind *actorKind, asker Ref, parent *life, client string) (*performer, error) {
+	switch {
+	case len(s.actors) >= s.config.MaxActors:
 		return nil, status.Errorf(status.ResourceExhausted, "%s has %d actors, which is the limit", s.config.Self, s.config.MaxActors)
+	case client != "" && s.clients[client] >= s.config.MaxActors/2:
+		return nil, status.Errorf(status.ResourceExhausted, "%d actors of %s are there because of the client %s, which is the limit for one client", s.clients[client], s.config.Self, client)
 	}
 	p := newPerformer(s, name, arguments, kind, asker, parent)
+	if client != "" {
+		s.clients[client]++
+		p.needRare().client = client
+	}
 	s.actors[name] = p
 	return p, nil
 }
@@ -536,10 +537,10 @@ func (s *Cast) find(name string) (*performer, error) {
 
 // receiverLocked returns the actor of this task that a message is for. It may be a virtual one that begins with it: the caller calls launch when it
 // has released mu.
-func (s *Cast) receiverLocked(name string) (*performer, error) {
+func (s *Cast) receiverLocked(name, client string) (*performer, error) {
 	if s.actors[name] == nil && !s.stopped {
 		if kind, identity, v := s.virtualOf(name); v != nil {
-			return s.activateLocked(kind, identity, v)
+			return s.activateLocked(kind, identity, v, client)
 		}
 	}
 	return s.findLocked(name)

@@ -67,7 +67,7 @@ func (s *Cast) forward(ctx context.Context, r *Request, to Ref, i item) error {
 	p := r.life.performer
 	i.trace = s.traceOf(ctx)
 	s.mu.Lock()
-	next, err := s.receiverLocked(to.Name)
+	next, err := s.receiverLocked(to.Name, "")
 	waits := err == nil && s.giveLocked(r.asker, p, next)
 	s.mu.Unlock()
 	if err != nil {

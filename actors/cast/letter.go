@@ -27,6 +27,7 @@ type Letter struct {
 	Data    []byte // the encoded message, which must not be changed
 	Room    Room   // nil if no sender waits for room
 	Trace   *Trace // that the message belongs to; nil if there is none
+	Client  string // that the message comes from; empty for the program's own
 }
 
 // Type returns the full name of the message's type.

@@ -23,6 +23,7 @@ type lane struct {
 	former  uint64 // boot of the previous process
 	last    uint64
 	to      string       // the actor that has items
+	client  string       // that the first of them comes from
 	items   queue        // messages to it that are being delivered
 	waiting atomic.Int64 // bytes of messages from the task that wait for actors
 
@@ -42,7 +43,7 @@ func (s *Cast) post(ctx context.Context, task string, m *Letter, wait bool) erro
 		return s.unknown(task)
 	}
 	if m.To != Conversation && Counts(m.To) {
-		m.Trace = s.traceOf(ctx)
+		m.Trace, m.Client = s.traceOf(ctx), clientOf(ctx).Name
 	}
 	for tries := 1; ; tries++ {
 		way := l.way.Load()
@@ -133,7 +134,7 @@ func (s *Cast) Receive(task string, boot uint64, letters []Letter) {
 		default:
 			if m.To != l.to {
 				s.flush(l)
-				l.to = m.To
+				l.to, l.client = m.To, m.Client
 			}
 			sender := Ref{task, m.From}
 			if m.From == "" {
@@ -158,7 +159,7 @@ func (s *Cast) flush(l *lane) {
 		return
 	}
 	s.mu.Lock()
-	p, err := s.receiverLocked(l.to)
+	p, err := s.receiverLocked(l.to, l.client)
 	if err == nil {
 		for i := range l.items.all {
 			s.expectLocked(p, i.sender)
@@ -242,7 +243,7 @@ func (s *Cast) put(ctx context.Context, name string, i item, wait bool) error {
 		i.trace = s.traceOf(ctx)
 	}
 	s.mu.Lock()
-	p, err := s.receiverLocked(name)
+	p, err := s.receiverLocked(name, clientOf(ctx).Name)
 	if err == nil {
 		s.expectLocked(p, i.sender)
 	}

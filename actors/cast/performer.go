@@ -85,7 +85,7 @@ type performer struct {
 
 // rare is what few actors have.
 type rare struct {
-	client string // that has spawned it; empty if none has. It never changes.
+	client string // that has spawned it, or begun it by a message; empty if none has. It never changes.
 
 	// Owned by the actor's goroutine.
 	enders   []Ref       // the requesters of the end that it has reached

@@ -399,7 +399,7 @@ func (s *Cast) Listen(ctx context.Context, topic string, receive func(ctx contex
 			return s.stopping()
 		}
 		s.nextID++
-		p, err = s.addLocked(generated(listenerKind, s.nextID), nil, kind, asker, nil)
+		p, err = s.addLocked(generated(listenerKind, s.nextID), nil, kind, asker, nil, "")
 		s.mu.Unlock()
 		if err == nil {
 			s.start(p)

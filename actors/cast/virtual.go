@@ -119,12 +119,12 @@ func (s *Cast) anew(ctx context.Context, wait bool, do func() error) error {
 }
 
 // activateLocked returns a new performer of a virtual actor that is to live here. The caller starts it with launch when it has released mu.
-func (s *Cast) activateLocked(kind, identity string, v *Virtual) (*performer, error) {
+func (s *Cast) activateLocked(kind, identity string, v *Virtual, client string) (*performer, error) {
 	name := kind + "/" + identity
 	if !s.placer.begins(name, v) {
 		return nil, elsewhere("The virtual actor %s does not live on %s now", name, s.config.Self)
 	}
-	p, err := s.addLocked(name, nil, s.kinds[kind], Ref{}, nil)
+	p, err := s.addLocked(name, nil, s.kinds[kind], Ref{}, nil, client)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (s *Cast) keepUp() {
 		}
 		for _, identity := range k.Virtual.Always {
 			s.mu.Lock()
-			p, err := s.receiverLocked(kind + "/" + identity)
+			p, err := s.receiverLocked(kind+"/"+identity, "")
 			s.mu.Unlock()
 			switch {
 			case err == nil:

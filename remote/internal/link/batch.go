@@ -236,40 +236,51 @@ func readHeader(data []byte) (map[string]string, error) {
 	return header, nil
 }
 
-// The entries of a MessageHeader that carry a trace (W3C Trace Context).
+// The entries of the MessageHeader of a message to a program's actor: the trace that it belongs to (W3C Trace Context), and the client that it comes from.
 const (
 	parentEntry = "traceparent"
 	stateEntry  = "tracestate"
+	clientEntry = "troupe-client"
 )
 
-// maxTrace bounds the bytes of a header with a trace. Longer ones are ignored.
-const maxTrace = 1 << 10
+// maxLetterHeader bounds the bytes of such a header. A longer one is neither sent nor read.
+const maxLetterHeader = 1 << 10
 
-// traceHeader returns the MessageHeader of a message that belongs to a trace; nil for none.
-func traceHeader(t *cast.Trace) []byte {
-	if t == nil {
+// headerOf returns the MessageHeader of a message to a program's actor; nil if it has nothing to say.
+func headerOf(m *cast.Letter) []byte {
+	if m.Trace == nil && m.Client == "" {
 		return nil
 	}
-	entries := map[string]string{parentEntry: t.Parent}
-	if t.State != "" {
-		entries[stateEntry] = t.State
+	entries := map[string]string{}
+	add := func(name, value string) {
+		if value != "" {
+			entries[name] = value
+		}
 	}
-	if b := writeHeader(entries); len(b) <= maxTrace {
+	if m.Trace != nil {
+		add(parentEntry, m.Trace.Parent)
+		add(stateEntry, m.Trace.State)
+	}
+	add(clientEntry, m.Client)
+	if b := writeHeader(entries); len(b) <= maxLetterHeader {
 		return b
 	}
-	return nil
+	return writeHeader(map[string]string{clientEntry: m.Client})
 }
 
-// traceIn returns the trace that the MessageHeader of a message names; nil if it names none.
-func traceIn(header []byte) (*cast.Trace, error) {
-	if len(header) == 0 || len(header) > maxTrace {
-		return nil, nil
+// readLetterHeader returns the trace that such a header names, nil if it names none, and the client.
+func readLetterHeader(header []byte) (t *cast.Trace, client string, err error) {
+	if len(header) == 0 || len(header) > maxLetterHeader {
+		return nil, "", nil
 	}
 	entries, err := readHeader(header)
-	if err != nil || entries[parentEntry] == "" {
-		return nil, err
+	if err != nil {
+		return nil, "", err
 	}
-	return &cast.Trace{Parent: entries[parentEntry], State: entries[stateEntry]}, nil
+	if parent := entries[parentEntry]; parent != "" {
+		t = &cast.Trace{Parent: parent, State: entries[stateEntry]}
+	}
+	return t, entries[clientEntry], nil
 }
 
 // sizeBytesField returns the size of a field with bytes, whose tag is one byte; 0 if it is empty and left out.

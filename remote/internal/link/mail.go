@@ -229,7 +229,7 @@ func (g *gathering) append(m *cast.Letter, data []byte, owned bool) int {
 		}
 		sender++
 	}
-	header := traceHeader(m.Trace)
+	header := headerOf(m)
 	inside := 1 + protowire.SizeBytes(len(data)) + sizeBytesField(header) + sizeNumber(uint64(kind)) + sizeNumber(uint64(target)) + sizeNumber(uint64(sender)) + sizeNumber(uint64(m.ToRequest))
 	b := protowire.AppendTag(o.buf, fieldEnvelopes, protowire.BytesType)
 	b = protowire.AppendVarint(b, uint64(inside))

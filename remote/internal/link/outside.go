@@ -326,7 +326,7 @@ func (l *Links) readOutside(ctx context.Context, s Stream, address string, admit
 			if len(e.sender.name) > 0 && string(e.sender.host) == address {
 				m.From = cast.OutsideName(string(e.sender.name), e.sender.request)
 			}
-			if m.Trace, err = traceIn(e.header); err != nil {
+			if m.Trace, _, err = readLetterHeader(e.header); err != nil {
 				return err
 			}
 			letters = append(letters, m)

@@ -512,7 +512,7 @@ func (a *arrivals) receive(body []byte) error {
 			m.Room = account
 		}
 		m.From = a.sender(e.sender.name)
-		if m.Trace, err = traceIn(e.header); err != nil {
+		if m.Trace, m.Client, err = readLetterHeader(e.header); err != nil {
 			return err
 		}
 		if m.Kind.System {
