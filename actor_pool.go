@@ -155,7 +155,7 @@ func (p *pool) Receive(c *ActorContext, message any) {
 	case poolExpired:
 		p.expired(c, m.request)
 	case poolRetry:
-		p.flush(c)
+		p.flush()
 	default:
 		p.accept(c, message)
 	}

@@ -11,6 +11,7 @@ import (
 
 // poolRequest is a message that a pool has until a worker has answered it, or, if it is not of a caller of Ask, until it is passed on.
 type poolRequest struct {
+	from    *ActorContext // with which it arrived
 	message proto.Message
 	request *ActorRequest // nil if nobody waits for an answer
 	key     string
@@ -41,14 +42,14 @@ func (p *pool) accept(c *ActorContext, message any) {
 		c.context.Drop(message)
 		return
 	}
-	r := &poolRequest{message: m, end: time.Now().Add(p.Timeout), size: proto.Size(m)}
+	r := &poolRequest{from: c, message: m, end: time.Now().Add(p.Timeout), size: proto.Size(m)}
 	if p.Key != nil {
 		r.key = p.Key(message)
 	}
 	r.request = c.Keep()
 	switch {
 	case r.request == nil && len(p.ready) > 0:
-		p.pass(c, r)
+		p.pass(r)
 		return
 	case r.request != nil && p.Route == ToAll:
 		p.fail(c, r, status.InvalidArgumentf("The pool %s passes each message on to all of its workers: it can be sent to, but not asked", p.name))
@@ -58,43 +59,43 @@ func (p *pool) accept(c *ActorContext, message any) {
 		return
 	}
 	p.bytes += r.size
-	if !p.place(c, r) {
+	if !p.place(r) {
 		p.wait(c, r)
 	}
 }
 
 // pass passes on a message that nobody waits for an answer to. Workers are ready.
-func (p *pool) pass(c *ActorContext, r *poolRequest) {
+func (p *pool) pass(r *poolRequest) {
 	if p.Route == ToAll {
 		for _, w := range p.ready {
-			p.passTo(c, w, r)
+			p.passTo(w, r)
 		}
 		return
 	}
 	if p.Key == nil {
 		for range p.ready {
-			if w := p.pick(r); w != nil && c.context.Pass(w.ref.ref, r.message, false) == nil {
+			if w := p.pick(r); w != nil && r.from.context.Pass(w.ref.ref, r.message, false) == nil {
 				return
 			}
 		}
 	}
-	p.passTo(c, p.pick(r), r)
+	p.passTo(p.pick(r), r)
 }
 
-func (p *pool) passTo(c *ActorContext, w *poolWorker, r *poolRequest) {
-	if err := c.context.Pass(w.ref.ref, r.message, true); err != nil {
-		c.context.Discard(err)
+func (p *pool) passTo(w *poolWorker, r *poolRequest) {
+	if err := r.from.context.Pass(w.ref.ref, r.message, true); err != nil {
+		r.from.context.Discard(err)
 	}
 }
 
 // place gives a request to a worker. It returns false if no worker can take it now.
-func (p *pool) place(c *ActorContext, r *poolRequest) bool {
+func (p *pool) place(r *poolRequest) bool {
 	if r.request == nil {
 		if len(p.ready) == 0 {
 			return false
 		}
 		p.bytes -= r.size
-		p.pass(c, r)
+		p.pass(r)
 		return true
 	}
 	if p.inFlight >= MaxActorAsks {
@@ -107,7 +108,7 @@ func (p *pool) place(c *ActorContext, r *poolRequest) bool {
 	r.worker, r.start = w, w.starts
 	w.inFlight++
 	p.inFlight++
-	c.Ask(w.ref, r.message, time.Until(r.end), r)
+	r.from.Ask(w.ref, r.message, time.Until(r.end), r)
 	return true
 }
 
@@ -188,7 +189,7 @@ func (p *pool) giveUp(c *ActorContext, r *poolRequest, format string, args ...an
 }
 
 // flush passes on what waits and can be taken now.
-func (p *pool) flush(c *ActorContext) {
+func (p *pool) flush() {
 	if len(p.waiting) == 0 || len(p.ready) == 0 {
 		return
 	}
@@ -196,7 +197,7 @@ func (p *pool) flush(c *ActorContext) {
 	p.waiting = nil
 	busy := false // no worker can take any request
 	for _, r := range waiting {
-		if busy && r.request != nil || !p.place(c, r) {
+		if busy && r.request != nil || !p.place(r) {
 			p.waiting = append(p.waiting, r)
 			busy = busy || p.Key == nil && r.retries == 0
 			continue
@@ -216,7 +217,7 @@ func (p *pool) answered(c *ActorContext, a ActorAnswer) {
 			r.retries++
 		}
 		r.until, r.outOfReach = time.Now().Add(p.Backoff), status.CodeOf(a.Err) == status.Unavailable
-		if !p.place(c, r) {
+		if !p.place(r) {
 			p.wait(c, r)
 			c.After(p.Backoff, poolRetry{})
 		}
@@ -229,7 +230,7 @@ func (p *pool) answered(c *ActorContext, a ActorAnswer) {
 		}
 	}
 	p.leave(c, w)
-	p.flush(c)
+	p.flush()
 }
 
 // lost reports whether a worker ended or failed, or its task was lost, before it answered.

@@ -81,7 +81,7 @@ func (p *pool) balance(c *ActorContext) {
 			p.spawn(c, w)
 		}
 	}
-	p.refresh(c)
+	p.refresh()
 }
 
 // wanted returns how many workers the i-th of n tasks should have.
@@ -124,7 +124,7 @@ func (p *pool) spawned(c *ActorContext, s cast.Spawned) {
 	}
 	w.ready, w.since = true, time.Now()
 	w.starts++
-	p.refresh(c)
+	p.refresh()
 }
 
 // ended has a worker that failed or was lost made again later.
@@ -142,7 +142,7 @@ func (p *pool) ended(c *ActorContext, e ActorEnded) {
 	} else {
 		p.replace(c, w)
 	}
-	p.refresh(c)
+	p.refresh()
 }
 
 // replace makes a worker again after a wait.
@@ -170,7 +170,7 @@ func (p *pool) remove(w *poolWorker) {
 }
 
 // refresh finds the workers that are ready, and passes on what waits for them.
-func (p *pool) refresh(c *ActorContext) {
+func (p *pool) refresh() {
 	p.ready, p.keys = p.ready[:0], nil
 	for _, w := range p.workers {
 		if w.ready && !w.leaving {
@@ -184,5 +184,5 @@ func (p *pool) refresh(c *ActorContext) {
 		p.keys = append(p.keys, fmt.Sprint(w.task, "/", w.number))
 	}
 	p.owners = cast.NewOwners(p.keys)
-	p.flush(c)
+	p.flush()
 }

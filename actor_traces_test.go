@@ -177,3 +177,62 @@ func tree(all tracetest.SpanStubs) (lines []string) {
 	}
 	return strings.Split(strings.Join(lines, "\n"), "\n")
 }
+
+// TestTracesOfPools checks that requests that wait in a pool go on to a worker within their own traces.
+func TestTracesOfPools(t *testing.T) {
+	exporter := tracetest.NewInMemoryExporter()
+	provider := sdk.NewTracerProvider(sdk.WithSyncer(exporter))
+	t.Cleanup(func() {
+		if err := provider.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	gate, done := make(chan struct{}), make(chan struct{}, 2)
+	worker := WithActor("worker", func(*ActorContext, any) (Actor, error) {
+		return Handlers(Answer(func(*ActorContext, *emptypb.Empty) (*emptypb.Empty, error) {
+			<-gate
+			return &emptypb.Empty{}, nil
+		})), nil
+	})
+	pool := ActorAt("w:0", "pool")
+	asker := WithActor("asker", func(*ActorContext, any) (Actor, error) {
+		return ActorFunc(func(c *ActorContext, message any) {
+			switch message.(type) {
+			case *emptypb.Empty:
+				for range 2 {
+					c.Ask(pool, &emptypb.Empty{}, time.Minute, nil)
+				}
+				close(gate) // both requests have arrived in the pool, and one of them is with its worker
+			case ActorAnswer:
+				done <- struct{}{}
+			}
+		}), nil
+	})
+	s := company(t, 1, worker, asker, WithActor("pool", Pool{Kind: "worker", Total: 1, InFlight: 1}.Make), WithTraces(provider))[0]
+	for _, kind := range []string{"pool", "asker"} {
+		if _, err := s.Spawn(deadline(t), kind, ActorAt("w:0", kind), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, span := provider.Tracer("a program").Start(deadline(t), "program")
+	if err := s.Send(ctx, ActorAt("w:0", "asker"), &emptypb.Empty{}); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	<-done
+	span.End()
+	one := []string{" ask pool", "  handle pool", "   ask worker", "    handle worker"}
+	want := append([]string{"handle asker"}, append(one, one...)...)
+	var got []string
+	for over := time.Now().Add(20 * time.Second); len(got) < len(want) && time.Now().Before(over); runtime.Gosched() {
+		got = tree(exporter.GetSpans())
+	}
+	for i, line := range got {
+		if strings.Contains(line, " pool-") { // the pool has named it
+			got[i] = line[:strings.LastIndex(line, " ")] + " worker"
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the spans are\n%s\nnot\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

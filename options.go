@@ -346,7 +346,7 @@ func WithOutsiders(let bool) Option {
 }
 
 // WithActorLimit limits the program's own actors on the server's task; 0, the default, means MaxActors. Half of them may be there because of one client:
-// those that it has spawned, and virtual ones that its messages have begun. An actor that rests takes less than 800 bytes, beside what the program keeps for it.
+// those that it has spawned, and virtual ones that its messages have begun. An idle actor takes less than 800 bytes, beside what the program keeps for it.
 func WithActorLimit(actors int) Option {
 	return option("WithActorLimit", func(o *options) { o.actorLimit = actors })
 }

@@ -35,10 +35,13 @@ func (a *ask) settle(c content, err error) {
 // Ask sends a message to an actor and waits for its answer, until ctx ends, the actor ends or its task is
 // lost. A nil answer is one without a message.
 func (s *Cast) Ask(ctx context.Context, to Ref, message proto.Message) (proto.Message, error) {
-	return s.ask(ctx, to, message, true)
+	ctx, end := s.beginAsk(ctx, to, func() string { return messageType(message) })
+	answer, err := s.ask(ctx, to, message, true)
+	end(err)
+	return answer, err
 }
 
-// ask is Ask. blocks says that an actor whose context ctx is handles nothing else meanwhile.
+// ask is Ask without a span. blocks says that an actor whose context ctx is handles nothing else meanwhile.
 func (s *Cast) ask(ctx context.Context, to Ref, message proto.Message, blocks bool) (answer proto.Message, err error) {
 	if IsVirtual(to.Task) {
 		return s.askVirtual(ctx, to, message, blocks)
@@ -60,15 +63,12 @@ func (s *Cast) askOnce(ctx context.Context, to Ref, message proto.Message, block
 	if err != nil {
 		return nil, err
 	}
-	kind := messageType(message)
-	ctx, end := s.beginAsk(ctx, to, func() string { return kind })
-	answer, err := s.await(ctx, to.Task, asking{by: handlerOf(ctx), blocks: blocks, to: to.Name, kind: kind, began: time.Now()}, func(asker Ref) error {
+	answer, err := s.await(ctx, to.Task, asking{by: handlerOf(ctx), blocks: blocks, to: to.Name, kind: messageType(message), began: time.Now()}, func(asker Ref) error {
 		if to.Task == s.config.Self {
 			return s.put(ctx, to.Name, item{sender: asker, content: content{message: message}, size: size}, true)
 		}
 		return s.postTo(ctx, asker, to, message, size, true)
 	})
-	end(plain(err))
 	if err != nil {
 		return nil, err
 	}

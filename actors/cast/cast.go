@@ -280,13 +280,13 @@ func (s *Cast) Stop(ctx context.Context) error {
 	}
 	s.tasks.close()
 	s.work.Wait() // their context has ended
-	if !s.crew.close(ctx) && len(late) == 0 {
-		return status.Errorf(status.DeadlineExceeded, "actors of %s have ended, and their goroutines have not", s.config.Self)
-	}
 	if len(late) > 0 {
 		slices.Sort(late)
 		return status.Errorf(status.DeadlineExceeded, "%d actors of %s have not ended, among them %s: they must return when their context ends",
 			len(late), s.config.Self, strings.Join(late[:min(len(late), 5)], ", "))
+	}
+	if !s.crew.close(ctx) {
+		return status.Errorf(status.DeadlineExceeded, "the actors of %s have ended, and their goroutines have not", s.config.Self)
 	}
 	return nil
 }
@@ -509,7 +509,7 @@ func (s *Cast) addLocked(name string, arguments *wire.Content, kind *actorKind, 
 	switch {
 	case len(s.actors) >= s.config.MaxActors:
 		return nil, status.Errorf(status.ResourceExhausted, "%s has %d actors, which is the limit", s.config.Self, s.config.MaxActors)
-	case client != "" && s.clients[client] >= s.config.MaxActors/2:
+	case client != "" && s.clients[client] >= max(1, s.config.MaxActors/2):
 		return nil, status.Errorf(status.ResourceExhausted, "%d actors of %s are there because of the client %s, which is the limit for one client", s.clients[client], s.config.Self, client)
 	}
 	p := newPerformer(s, name, arguments, kind, asker, parent)

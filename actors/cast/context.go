@@ -13,7 +13,7 @@ import (
 // Context, which may be kept. Only Cast, Self, Life, Context, Reply and Fail may be called on other goroutines than the actor's.
 type Context struct {
 	life *life
-	from *origin // nil if the message has no sender
+	from *origin // nil if the message has neither a sender nor a trace
 }
 
 // origin is where a message comes from.

@@ -347,7 +347,7 @@ func (c *Context) Ask(to, as Ref, message proto.Message, timeout time.Duration, 
 	ctx, end := c.Cast().beginAsk(c.ctx(), to, func() string { return messageType(message) })
 	a := &ask{tell: func(answer content, err error) {
 		o := outcomeOf(err)
-		if o.unbegun && IsVirtual(to.Task) && l.askAnew(c.ctx(), s, to, as, message, until, tag) {
+		if o.unbegun && IsVirtual(to.Task) && l.askAnew(ctx, end, s, to, as, message, until, tag) {
 			return
 		}
 		end(o.error)
@@ -367,8 +367,8 @@ func (c *Context) Ask(to, as Ref, message proto.Message, timeout time.Duration, 
 // errGivenUp is the end of the span of a request whose actor has restarted or ended.
 var errGivenUp = status.New(status.Cancelled, "the actor no longer waits for the answer")
 
-// askAnew asks a virtual actor on a goroutine of its own, because it has moved. It returns false if the cast is stopping.
-func (l *life) askAnew(ctx context.Context, from *source, to, as Ref, message proto.Message, until time.Time, tag any) bool {
+// askAnew asks a virtual actor on a goroutine of its own, because it has moved, and calls ended with the outcome. It returns false if the cast is stopping.
+func (l *life) askAnew(ctx context.Context, ended func(error), from *source, to, as Ref, message proto.Message, until time.Time, tag any) bool {
 	s := l.performer.cast
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -379,6 +379,7 @@ func (l *life) askAnew(ctx context.Context, from *source, to, as Ref, message pr
 		ctx, cancel := context.WithDeadline(ctx, until)
 		defer cancel()
 		answer, err := s.ask(ctx, to, message, false)
+		ended(err)
 		from.send(&reply{Answer{From: as, Tag: tag, Message: answer, Err: err}, content{message: answer}}, true)
 	}, nil))
 	return true

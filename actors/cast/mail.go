@@ -23,7 +23,7 @@ type lane struct {
 	former  uint64 // boot of the previous process
 	last    uint64
 	to      string       // the actor that has items
-	client  string       // that the first of them comes from
+	client  string       // that they come from
 	items   queue        // messages to it that are being delivered
 	waiting atomic.Int64 // bytes of messages from the task that wait for actors
 
@@ -132,7 +132,7 @@ func (s *Cast) Receive(task string, boot uint64, letters []Letter) {
 		case isAsk(m.To):
 			s.settle(m.To, content{kind: m.Kind, data: m.Data}, nil)
 		default:
-			if m.To != l.to {
+			if m.To != l.to || m.Client != l.client {
 				s.flush(l)
 				l.to, l.client = m.To, m.Client
 			}
@@ -140,7 +140,7 @@ func (s *Cast) Receive(task string, boot uint64, letters []Letter) {
 			if m.From == "" {
 				sender = Ref{}
 			}
-			l.items.push(&item{sender: sender, content: content{kind: m.Kind, data: m.Data}, size: len(m.Data), room: m.Room, lane: l, trace: m.Trace})
+			l.items.push(&item{sender: sender, content: content{kind: m.Kind, data: m.Data}, size: len(m.Data), room: m.Room, lane: l, trace: s.known(m.Trace)})
 		}
 	}
 	s.flush(l)

@@ -26,7 +26,7 @@ type posted struct {
 var (
 	_ actor.Mailbox = (*mailbox)(nil)
 
-	begin any = &actor.Started{}
+	startedMessage any = &actor.Started{}
 )
 
 // RegisterHandlers is called once by the actor system, before the first message. The dispatcher is the cast's pool.
@@ -135,7 +135,7 @@ func (m *mailbox) pop() (message any, system bool) {
 	switch {
 	case m.begins:
 		m.begins = false
-		return begin, true
+		return startedMessage, true
 	case r != nil && len(r.system) > 0:
 		message, system = r.system[0], true
 		r.system = slices.Delete(r.system, 0, 1)
@@ -179,6 +179,7 @@ type crew struct {
 	props   *actor.Props
 	pool    *roles.Pool // runs them
 	closing sync.Once
+	ended   bool // set by closing
 }
 
 func (c *crew) init() {
@@ -187,11 +188,11 @@ func (c *crew) init() {
 		actor.WithDispatcher(c.pool))
 }
 
-// close ends the goroutines that ran the performers, which have ended. It returns false if some have not ended soon after ctx. A second call does nothing.
-func (c *crew) close(ctx context.Context) (ended bool) {
-	ended = true
-	c.closing.Do(func() { ended = c.pool.Close(ctx) })
-	return ended
+// close ends the goroutines that ran the performers, which have ended. It returns false if some have not ended soon after ctx. A second call returns
+// what the first one did.
+func (c *crew) close(ctx context.Context) bool {
+	c.closing.Do(func() { c.ended = c.pool.Close(ctx) })
+	return c.ended
 }
 
 // take makes the actor system run an actor.

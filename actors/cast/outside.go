@@ -120,7 +120,8 @@ func (s *Cast) receiveOutside(ctx context.Context, address string, m *Letter) {
 		s.settleFrom(address, m.To, c, nil)
 		return
 	}
-	i := item{sender: sender, content: c, size: len(m.Data), trace: m.Trace}
+	i := item{sender: sender, content: c, size: len(m.Data), trace: s.known(m.Trace)}
+	ctx = ForClient(ctx, Client{Name: address})
 	err := s.put(ctx, m.To, i, false)
 	if status.CodeOf(err) == status.ResourceExhausted {
 		patience, cancel := context.WithTimeout(ctx, outsiderPatience)
@@ -148,9 +149,11 @@ func (s *Cast) hearOutside(address string, m *Letter, sender Ref, message proto.
 		s.config.Refused(m.To, m.Kind.Name, address)
 	case *actor.Unwatch:
 		if p, err := s.find(m.To); err == nil {
-			p.mu.Lock()
-			delete(p.needRare().outsiders, Ref{address, message.GetWatcher().GetId()})
-			p.mu.Unlock()
+			if r := p.rare.Load(); r != nil {
+				p.mu.Lock()
+				delete(r.outsiders, Ref{address, message.GetWatcher().GetId()})
+				p.mu.Unlock()
+			}
 		}
 	case *actor.Terminated:
 		id, err := strconv.ParseUint(strings.TrimPrefix(m.To, watchPrefix), 36, 64)

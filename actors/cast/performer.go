@@ -40,7 +40,7 @@ type performer struct {
 
 	// Owned by the placer's goroutine: the messages that a virtual actor had begun at the last sweep (the lower bits), and at how many sweeps it has been
 	// idle.
-	swept, rests uint32
+	swept, idleSweeps uint32
 
 	held *held // the first of its unanswered requests; guarded by cast.mu
 
@@ -70,7 +70,7 @@ type performer struct {
 	started bool // its maker has returned it
 	closing bool // its end is in the queue
 
-	// What waits in its mailbox beside posted: an *actor.Started, a turn and a revival, of which there is one at most.
+	// What waits in its mailbox beside posted: at most one each of *actor.Started, a turn and a revival.
 	begins, turns, revives bool
 	running, suspended     bool
 
@@ -304,7 +304,7 @@ func (p *performer) post(ctx context.Context, i item, wait bool) error {
 		}
 		n, bytes := p.messages.Load(), p.bytes.Load()
 		if n < MaxQueued && bytes+int64(i.size) <= MaxQueuedBytes {
-			p.add(1, i.size)
+			p.add(tally{1, i.size, i.trace.bytes()})
 			p.queue.push(&i)
 			p.wake()
 			return nil
@@ -347,10 +347,11 @@ func (p *performer) makeRoom() {
 	}
 }
 
-func (p *performer) add(messages, bytes int) {
-	p.messages.Add(int32(messages))
-	p.bytes.Add(int64(bytes))
-	p.cast.bytes.Add(int64(bytes + messages*Overhead))
+// add counts messages that begin to wait.
+func (p *performer) add(t tally) {
+	p.messages.Add(int32(t.messages))
+	p.bytes.Add(int64(t.bytes))
+	p.cast.bytes.Add(int64(t.bytes + t.messages*Overhead + t.traces))
 }
 
 // take enqueues messages of another task. The queue has room for them, since the sender keeps within its
@@ -358,7 +359,7 @@ func (p *performer) add(messages, bytes int) {
 func (p *performer) take(l *lane, items *queue) error {
 	var all tally
 	for i := range items.all {
-		all.add(i.size)
+		all.add(i)
 	}
 	size := int64(all.bytes + all.messages*Overhead)
 	if l.waiting.Load()+size > maxLane {
@@ -370,7 +371,7 @@ func (p *performer) take(l *lane, items *queue) error {
 		return p.over()
 	}
 	l.waiting.Add(size)
-	p.add(all.messages, all.bytes)
+	p.add(all)
 	p.queue.append(items)
 	p.wake()
 	return nil
@@ -635,7 +636,7 @@ func (p *performer) handled(items []item) {
 		if !m.isMessage() {
 			continue
 		}
-		all.add(m.size)
+		all.add(m)
 		if m.room == nil {
 			continue
 		}
@@ -643,23 +644,24 @@ func (p *performer) handled(items []item) {
 			settle()
 			room, some = m.room, tally{}
 		}
-		some.add(m.size)
+		some.add(m)
 		m.lane.waiting.Add(-int64(m.size + Overhead))
 	}
 	settle()
 	p.ahead.Add(int32(all.messages))
-	p.add(-all.messages, -all.bytes)
+	p.add(tally{-all.messages, -all.bytes, -all.traces})
 	if p.waiting.Load() {
 		p.makeRoom()
 	}
 }
 
-// tally counts messages and their bytes.
-type tally struct{ messages, bytes int }
+// tally counts messages, their bytes, and those of the traces that they belong to.
+type tally struct{ messages, bytes, traces int }
 
-func (t *tally) add(size int) {
+func (t *tally) add(i *item) {
 	t.messages++
-	t.bytes += size
+	t.bytes += i.size
+	t.traces += i.trace.bytes()
 }
 
 // step handles one item of the queue. over reports that the actor ends; the error is the reason.
@@ -717,16 +719,15 @@ func (p *performer) step(i *item) (over bool, why error) {
 func (p *performer) perform(message any, sender Ref, trace *Trace) (over bool, why error) {
 	t := p.beginHandling(message, trace)
 	c := p.contextOf(sender, t)
-	if t != nil {
-		defer func() { t.span.End(why) }()
-	}
 	r := c.request()
 	if r != nil {
 		p.answering.Store(r)
 		defer r.leave()
 	}
-	if why := p.handle(message, c); why != nil {
-		return p.failAt(c, message, why)
+	failure := p.handle(message, c)
+	t.end(failure)
+	if failure != nil {
+		return p.failAt(c, message, failure)
 	}
 	over, why = p.leaving()
 	if !over && r != nil { // otherwise the actor's end answers it

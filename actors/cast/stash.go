@@ -66,7 +66,7 @@ func (p *performer) unstash() {
 // stashes counts a message that is put aside (n is 1) or handled again (-1).
 func (p *performer) stashes(m stashed, n int) {
 	p.stashed().bytes += n * m.size
-	p.cast.bytes.Add(int64(n * (m.size + Overhead)))
+	p.cast.bytes.Add(int64(n * (m.size + Overhead + m.trace.bytes())))
 	if !m.notice {
 		p.ahead.Add(int32(n))
 		p.begun.Add(uint64(-n)) // wraps

@@ -253,7 +253,7 @@ func (t *topics) remove(topic string, by *source) (last *performer) {
 // topicOf returns the topic of an actor.
 func topicOf(name string) string { return strings.TrimPrefix(name, topicPrefix) }
 
-// maker makes the actor of a topic.
+// kind returns the kind of a topic's actor.
 func (t *topics) kind(name string) *actorKind {
 	return &actorKind{topicKind, Maker{Make: func(*Context, proto.Message) (Actor, error) {
 		t.mu.Lock()
@@ -375,7 +375,7 @@ type listener struct {
 	ended   func()
 }
 
-func (l *listener) Receive(c *Context, message any) { l.receive(c.life.ctx(), message) }
+func (l *listener) Receive(c *Context, message any) { l.receive(c.ctx(), message) }
 
 func (l *listener) Close() error {
 	l.ended()

@@ -1,6 +1,7 @@
 package cast
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 )
@@ -15,7 +16,8 @@ type Tracer interface {
 	Of(ctx context.Context) *Trace
 	// Ask begins the span of a request within the trace of ctx. It returns a context with the span; or ctx and nil if there is none.
 	Ask(ctx context.Context, attributes ...slog.Attr) (context.Context, Span)
-	// Handle begins the span of an actor that handles a message, within the trace of the message. It returns a context with the span, within ctx.
+	// Handle begins the span of an actor that handles a message, within the trace of the message. It returns a context with the span, within ctx; or ctx
+	// and nil if the trace is malformed or not recorded.
 	Handle(ctx context.Context, t *Trace, attributes ...slog.Attr) (context.Context, Span)
 }
 
@@ -25,11 +27,34 @@ type Span interface {
 	End(err error)
 }
 
+// bytes returns the memory that the trace takes in bytes; 0 if t is nil.
+func (t *Trace) bytes() int {
+	if t == nil {
+		return 0
+	}
+	return 32 + len(t.Parent) + len(t.State)
+}
+
+// known returns the trace of a message that has arrived, if the task records traces.
+func (s *Cast) known(t *Trace) *Trace {
+	if s.config.Tracer == nil {
+		return nil
+	}
+	return t
+}
+
 // traced is the span of an actor that handles a message.
 type traced struct {
 	ctx  context.Context
 	of   *Trace // of the message
 	span Span
+}
+
+// end ends the span, with an error if err is not nil; t may be nil.
+func (t *traced) end(err error) {
+	if t != nil {
+		t.span.End(err)
+	}
 }
 
 // traceOf returns the trace of ctx for a message; nil if there is none that is recorded.
@@ -43,7 +68,7 @@ func (s *Cast) traceOf(ctx context.Context) *Trace {
 // beginAsk begins the span of a request, whose message has the type that kind returns. end ends the span; a second call does nothing.
 func (s *Cast) beginAsk(ctx context.Context, to Ref, kind func() string) (_ context.Context, end func(error)) {
 	if s.config.Tracer != nil {
-		within, span := s.config.Tracer.Ask(ctx, slog.String("troupe.peer", to.Task), slog.String("troupe.actor", to.Name), slog.String("troupe.message", kind()))
+		within, span := s.config.Tracer.Ask(ctx, slog.String("troupe.peer", cmp.Or(to.Task, s.config.Self)), slog.String("troupe.actor", to.Name), slog.String("troupe.message", kind()))
 		if span != nil {
 			return within, span.End
 		}
@@ -60,5 +85,8 @@ func (p *performer) beginHandling(message any, of *Trace) *traced {
 	}
 	ctx, span := p.cast.config.Tracer.Handle(p.life.ctx(), of, slog.String("troupe.task", p.cast.config.Self), slog.String("troupe.actor", p.name),
 		slog.String("troupe.kind", p.kind.name), slog.String("troupe.message", nameOf(message)))
+	if span == nil {
+		return nil
+	}
 	return &traced{ctx, of, span}
 }

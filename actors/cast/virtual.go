@@ -180,11 +180,11 @@ type passivate struct{}
 func (p *performer) idles(every time.Duration) bool {
 	n := uint32(p.begun.Load())
 	if n != p.swept || p.queued() > 0 || p.always {
-		p.swept, p.rests = n, 0
+		p.swept, p.idleSweeps = n, 0
 		return false
 	}
-	p.rests++
-	return time.Duration(p.rests)*every >= p.kind.Virtual.Idle
+	p.idleSweeps++
+	return time.Duration(p.idleSweeps)*every >= p.kind.Virtual.Idle
 }
 
 // lapsed returns an error for a virtual actor whose task has no lease.

@@ -243,8 +243,8 @@ const (
 	clientEntry = "troupe-client"
 )
 
-// maxLetterHeader bounds the bytes of such a header. A longer one is neither sent nor read.
-const maxLetterHeader = 1 << 10
+// maxLetterHeader bounds the bytes of such a header: a tracestate may have 2 KiB. What is too long is left out, and a longer header is not read.
+const maxLetterHeader = 3 << 10
 
 // headerOf returns the MessageHeader of a message to a program's actor; nil if it has nothing to say.
 func headerOf(m *cast.Letter) []byte {
@@ -257,15 +257,18 @@ func headerOf(m *cast.Letter) []byte {
 			entries[name] = value
 		}
 	}
+	add(clientEntry, m.Client)
 	if m.Trace != nil {
 		add(parentEntry, m.Trace.Parent)
 		add(stateEntry, m.Trace.State)
 	}
-	add(clientEntry, m.Client)
-	if b := writeHeader(entries); len(b) <= maxLetterHeader {
-		return b
+	for _, leave := range []string{stateEntry, parentEntry} { // first what matters least
+		if b := writeHeader(entries); len(b) <= maxLetterHeader {
+			return b
+		}
+		delete(entries, leave)
 	}
-	return writeHeader(map[string]string{clientEntry: m.Client})
+	return writeHeader(entries)
 }
 
 // readLetterHeader returns the trace that such a header names, nil if it names none, and the client.

@@ -93,8 +93,9 @@ func TestStreamsTakeFixedMemory(t *testing.T) {
 		near, far := net.Pipe()
 		ends = append(ends, near)
 		go func() { _, _ = near.Write(text) }() // which may be refused
+		c := s.admit(far)                       // before the last one, since the oldest streams are closed first
 		go func() {
-			_, err := io.Copy(io.Discard, s.admit(far))
+			_, err := io.Copy(io.Discard, c)
 			done <- err
 		}()
 	}

@@ -57,7 +57,11 @@ func (m messages) Ask(ctx context.Context, attributes ...slog.Attr) (context.Con
 
 // Handle begins the span of an actor that handles a message.
 func (m messages) Handle(ctx context.Context, t *cast.Trace, attributes ...slog.Attr) (context.Context, cast.Span) {
-	ctx = trace.ContextWithRemoteSpanContext(ctx, trace.SpanContextFromContext(within(t.Parent, t.State)))
+	c := trace.SpanContextFromContext(within(t.Parent, t.State))
+	if !c.IsSampled() {
+		return ctx, nil
+	}
+	ctx = trace.ContextWithRemoteSpanContext(ctx, c)
 	return m.begin(ctx, "troupe.handle", trace.SpanKindConsumer, attributes)
 }
 
