@@ -244,7 +244,7 @@ func (s *Cast) countEndedLocked(p *performer) {
 func (s *Cast) Knows(task string) bool { return s.lanes[task] != nil }
 
 // Stop ends all actors: their contexts end, they handle no further message, and are closed. It waits for
-// them until ctx ends; the error names those that still run.
+// them until ctx ends, or a second longer; the error names those that still run.
 func (s *Cast) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	s.stopped = true
@@ -280,12 +280,13 @@ func (s *Cast) Stop(ctx context.Context) error {
 	}
 	s.tasks.close()
 	s.work.Wait() // their context has ended
+	ended := s.crew.close(ctx)
 	if len(late) > 0 {
 		slices.Sort(late)
 		return status.Errorf(status.DeadlineExceeded, "%d actors of %s have not ended, among them %s: they must return when their context ends",
 			len(late), s.config.Self, strings.Join(late[:min(len(late), 5)], ", "))
 	}
-	if !s.crew.close(ctx) {
+	if !ended {
 		return status.Errorf(status.DeadlineExceeded, "the actors of %s have ended, and their goroutines have not", s.config.Self)
 	}
 	return nil
