@@ -82,9 +82,8 @@ func chained(done chan<- struct{}) Option {
 	})
 }
 
-// TestTracesOfActors checks which spans messages to actors have that belong to a trace, and that they are below the right ones, for each way in which an actor
-// passes a message on to one of another task. Messages that belong to none have no spans.
-func TestTracesOfActors(t *testing.T) {
+// newProvider returns a provider that records all traces, and where their spans are.
+func newProvider(t *testing.T) (*tracetest.InMemoryExporter, *sdk.TracerProvider) {
 	exporter := tracetest.NewInMemoryExporter()
 	provider := sdk.NewTracerProvider(sdk.WithSyncer(exporter))
 	t.Cleanup(func() {
@@ -92,6 +91,13 @@ func TestTracesOfActors(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return exporter, provider
+}
+
+// TestTracesOfActors checks which spans messages to actors have that belong to a trace, and that they are below the right ones, for each way in which an actor
+// passes a message on to one of another task. Messages that belong to none have no spans.
+func TestTracesOfActors(t *testing.T) {
+	exporter, provider := newProvider(t)
 	done := make(chan struct{}, 10)
 	all := company(t, 2, chained(done), WithTraces(provider))
 	spawn := func(name, at, next string) ActorRef {
@@ -180,13 +186,7 @@ func tree(all tracetest.SpanStubs) (lines []string) {
 
 // TestTracesOfPools checks that requests that wait in a pool go on to a worker within their own traces.
 func TestTracesOfPools(t *testing.T) {
-	exporter := tracetest.NewInMemoryExporter()
-	provider := sdk.NewTracerProvider(sdk.WithSyncer(exporter))
-	t.Cleanup(func() {
-		if err := provider.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	exporter, provider := newProvider(t)
 	gate, done := make(chan struct{}), make(chan struct{}, 2)
 	worker := WithActor("worker", func(*ActorContext, any) (Actor, error) {
 		return Handlers(Answer(func(*ActorContext, *emptypb.Empty) (*emptypb.Empty, error) {

@@ -229,7 +229,8 @@ func (s *Cast) countEndedLocked(p *performer) {
 			delete(s.clients, r.client)
 		}
 	}
-	k, name := s.former[p.kind.name], p.kind.name
+	name := p.kind.name
+	k := s.former[name]
 	panics, restarts := p.failed()
 	k.Handled += p.begun.Load()
 	k.Panics += panics
@@ -388,7 +389,7 @@ func (s *Cast) ensure(ctx context.Context, kind string, ref Ref, arguments *wire
 	if ref.Name == "" {
 		return Ref{}, status.InvalidArgumentf("an actor of kind %q that is to be there already, or else to be made, needs a name", kind)
 	}
-	return s.createWith(ctx, ref, &wire.Spawn{Kind: kind, Arguments: arguments, Ensure: true, Client: clientOf(ctx).Name}, nil)
+	return s.createWith(ctx, ref, &wire.Spawn{Kind: kind, Arguments: arguments, Ensure: true}, nil)
 }
 
 // create is Spawn of an actor that ends with its parent, if it has one. A parent's task is this one.
@@ -397,11 +398,12 @@ func (s *Cast) create(ctx context.Context, kind string, ref Ref, arguments proto
 	if err != nil {
 		return Ref{}, err
 	}
-	return s.createWith(ctx, ref, &wire.Spawn{Kind: kind, Arguments: enclosed, Client: clientOf(ctx).Name}, parent)
+	return s.createWith(ctx, ref, &wire.Spawn{Kind: kind, Arguments: enclosed}, parent)
 }
 
-// createWith is create with the encoded request.
+// createWith is create with the encoded request, in which it sets the client.
 func (s *Cast) createWith(ctx context.Context, ref Ref, q *wire.Spawn, parent *life) (Ref, error) {
+	q.Client = clientOf(ctx).Name
 	if IsVirtual(ref.Task) {
 		return Ref{}, status.InvalidArgumentf("Actors of kind %q are virtual: they begin with their first message, and are not spawned", q.GetKind())
 	}

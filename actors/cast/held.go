@@ -59,9 +59,6 @@ func (p *performer) heldLocked(asker Ref) *held {
 	return nil
 }
 
-// holdsLocked reports whether the actor has a request that waits for its answer.
-func (p *performer) holdsLocked(asker Ref) bool { return p.heldLocked(asker) != nil }
-
 // keep records that a request is kept by the life of its actor.
 func (s *Cast) keep(r *Request) {
 	s.mu.Lock()

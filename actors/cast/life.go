@@ -54,13 +54,7 @@ func (l *life) tied() *ties {
 }
 
 // needTies returns the ties of the life, which it makes if there are none.
-func (l *life) needTies() *ties {
-	if t := l.ties.Load(); t != nil {
-		return t
-	}
-	l.ties.CompareAndSwap(nil, &ties{})
-	return l.ties.Load()
-}
+func (l *life) needTies() *ties { return made(&l.ties) }
 
 // failure returns the error that was given to Crash, if any. It is called on the actor's goroutine.
 func (l *life) failure() error { return l.tied().failure }

@@ -41,10 +41,11 @@ func (m *mailbox) Start() {}
 func (m *mailbox) UserMessageCount() (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, waits := range []bool{m.turns, m.revives} {
-		if waits {
-			n++
-		}
+	if m.turns {
+		n++
+	}
+	if m.revives {
+		n++
 	}
 	if m.posted != nil {
 		n += len(m.posted.user)

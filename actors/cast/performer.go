@@ -105,12 +105,15 @@ type rare struct {
 }
 
 // needRare returns the actor's rare, which it makes if there is none.
-func (p *performer) needRare() *rare {
-	if r := p.rare.Load(); r != nil {
-		return r
+func (p *performer) needRare() *rare { return made(&p.rare) }
+
+// made returns what p points to, which it makes if there is nothing.
+func made[T any](p *atomic.Pointer[T]) *T {
+	if v := p.Load(); v != nil {
+		return v
 	}
-	p.rare.CompareAndSwap(nil, &rare{})
-	return p.rare.Load()
+	p.CompareAndSwap(nil, new(T))
+	return p.Load()
 }
 
 // ref returns the actor's address.

@@ -98,7 +98,7 @@ func (s *Cast) SpawnRaw(ctx context.Context, kind string, ref Ref, arguments Raw
 	if ensure {
 		return s.ensure(ctx, kind, ref, enclosed)
 	}
-	return s.createWith(ctx, ref, &wire.Spawn{Kind: kind, Arguments: enclosed, Client: clientOf(ctx).Name}, nil)
+	return s.createWith(ctx, ref, &wire.Spawn{Kind: kind, Arguments: enclosed}, nil)
 }
 
 // checkRaw rejects what cannot be sent. It returns the resolved reference.

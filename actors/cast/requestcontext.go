@@ -22,7 +22,7 @@ func (r *Request) Context() context.Context {
 		return r.ctx()
 	}
 	ctx, cancel := context.WithCancel(r.ctx())
-	if !r.life.performer.holdsLocked(r.asker) {
+	if r.life.performer.heldLocked(r.asker) == nil {
 		cancel()
 		return ctx
 	}

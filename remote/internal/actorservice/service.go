@@ -71,7 +71,8 @@ func method[Q, A any, P interface {
 // clientOf returns the caller in ctx. Those on the loopback interface take turns by their connections.
 func clientOf(ctx context.Context) cast.Client {
 	p, _ := http2.PeerOf(ctx)
-	c := cast.Client{Name: http2.ClientOf(p), Turn: http2.ClientOf(p)}
+	name := http2.ClientOf(p)
+	c := cast.Client{Name: name, Turn: name}
 	if a, ok := p.Address.(*net.TCPAddr); ok && a.IP.IsLoopback() && p.TLS == nil {
 		c.Turn = a.String()
 	}
