@@ -38,6 +38,23 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestFailuresAreKnownBeforeTheyAreHidden checks that an error is reported while other operations still reach the disk: a commit whose sync only pretends to
+// succeed must find that the store has failed.
+func TestFailuresAreKnownBeforeTheyAreHidden(t *testing.T) {
+	s := openStore(t, newMem(t))
+	fail := s.guard.failed
+	s.guard.failed = func(op, name string, err error) {
+		if s.guard.frozen.Load() {
+			t.Errorf("%s of %s is hidden, and not reported yet", op, name)
+		}
+		fail(op, name, err)
+	}
+	if !s.guard.fails("sync", "a file", errorfs.ErrInjected) || !s.guard.frozen.Load() || s.failure.Load() == nil {
+		t.Error("the store goes on")
+	}
+	_ = s.Close() // which returns the error
+}
+
 // runFault runs transactions with an error at a write, and reports whether there was such a write.
 func runFault(t *testing.T, at int, lasting bool) (injected bool) {
 	mem := newMem(t)

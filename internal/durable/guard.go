@@ -33,9 +33,9 @@ func (g *guard) fails(op, name string, err error) bool {
 	if err == nil {
 		return false
 	}
-	if !g.frozen.Swap(true) {
-		g.pace.lift()
-		g.failed(op, name, err)
+	if !g.frozen.Load() {
+		g.failed(op, name, err) // first, so that whoever commits meanwhile knows before a sync only pretends to succeed
+		g.freeze()
 	}
 	return true
 }
