@@ -78,6 +78,19 @@ func (d *departures) of(task string) <-chan struct{} {
 // takes no others from then on.
 func (t *Task) leaves(task string, sender *actor.PID) {
 	t.departures.begin(task)
+	t.answerAfter(task, sender, (*step).areSent)
+}
+
+// left handles the news of what a task that leaves has handed over. It is answered when the steps that the task has done its part of are over, or
+// else the end of the link could break them.
+func (t *Task) left(task string, sender *actor.PID) {
+	t.departures.end(task)
+	t.answerAfter(task, sender, (*step).isDone)
+}
+
+// answerAfter answers a task that leaves when the steps of this task's sessions that have a part there have reached what state returns, or are over.
+// It does not wait for long.
+func (t *Task) answerAfter(task string, sender *actor.PID, state func(*step) <-chan struct{}) {
 	t.background(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, announceTime/2) // the other task waits as long for the answer
 		defer cancel()
@@ -86,7 +99,7 @@ func (t *Task) leaves(task string, sender *actor.PID) {
 				continue
 			}
 			select {
-			case <-st.areSent():
+			case <-state(st):
 			case <-st.isDone():
 			case <-ctx.Done():
 			}

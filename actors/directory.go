@@ -42,9 +42,12 @@ type resourceName struct{ container, kind, name string }
 func nameOf(r *wire.Resource) resourceName { return resourceName{r.Container, r.Kind, r.Name} }
 
 // home is where a resource lives, and the task and the client whose session claimed it first.
-type home struct{ device, claimer, client string }
+type home struct {
+	device, claimer, client string
+	moves                   uint64 // how often it was handed over
+}
 
-func homeOf(r *wire.Resource) home { return home{r.Device, r.Claimer, r.Client} }
+func homeOf(r *wire.Resource) home { return home{r.Device, r.Claimer, r.Client, r.Moves} }
 
 // asking is a claim that waits for what other directories know.
 type asking struct {
@@ -113,8 +116,7 @@ func (d *directory) Receive(c actor.Context) {
 		d.task.leaves(m.Task, c.Sender())
 	case *wire.Left:
 		d.note(&wire.Note{Resources: m.Moved})
-		d.task.departures.end(m.Task)
-		c.Respond(&wire.Done{})
+		d.task.left(m.Task, c.Sender())
 	case *wire.Forget:
 		containers := m.Containers
 		if len(containers) == 0 {
@@ -126,7 +128,7 @@ func (d *directory) Receive(c actor.Context) {
 }
 
 func resourceAt(n resourceName, h home) *wire.Resource {
-	return &wire.Resource{Container: n.container, Kind: n.kind, Name: n.name, Device: h.device, Claimer: h.claimer, Client: h.client}
+	return &wire.Resource{Container: n.container, Kind: n.kind, Name: n.name, Device: h.device, Claimer: h.claimer, Client: h.client, Moves: h.moves}
 }
 
 // lives returns the home of a resource, unless its task is down and may not come back.
@@ -142,14 +144,17 @@ func (d *directory) lives(n resourceName) (home, bool) {
 	return h, true
 }
 
-// note records what another directory has decided, or what has moved.
+// note records what another directory has decided, or what has moved. An answer that was given before a resource moved may come after the news that
+// it has.
 func (d *directory) note(m *wire.Note) {
 	for _, r := range m.Resources {
 		n, h := nameOf(r), homeOf(r)
 		if d.room(n, h) != nil {
 			continue // the deciding directory refuses names beyond that
 		}
-		d.keep(n, h)
+		if d.homes[n].moves <= h.moves {
+			d.keep(n, h)
+		}
 	}
 }
 
@@ -338,7 +343,9 @@ func (d *directory) ask(a *asking, others []string) {
 				mu.Lock()
 				defer mu.Unlock()
 				for _, r := range answer.Resources {
-					k.homes[nameOf(r)] = homeOf(r)
+					if n, h := nameOf(r), homeOf(r); k.homes[n].moves <= h.moves {
+						k.homes[n] = h
+					}
 				}
 			}, nil))
 		}
@@ -365,16 +372,17 @@ func (d *directory) decide(a *asking, others map[resourceName]home) {
 		n := nameOf(r)
 		h, ok := d.lives(n)
 		if !ok {
-			was := h.device
+			was := h
 			if h, ok = others[n]; !ok {
 				h = homeOf(r)
 			}
+			h.moves = max(h.moves, was.moves) // or else those that know where it was would not believe it
 			if err := d.room(n, h); err != nil {
 				d.task.System.Root.Send(a.sender, &wire.Homes{Failure: failure(err)})
 				return
 			}
-			if was != "" && was != h.device {
-				d.task.Log.Warn("a resource whose home is down has another home now, without its value", "resource", n.name, "container", n.container, "was", was, "is", h.device)
+			if was.device != "" && was.device != h.device {
+				d.task.Log.Warn("a resource whose home is down has another home now, without its value", "resource", n.name, "container", n.container, "was", was.device, "is", h.device)
 			}
 			d.keep(n, h)
 		}

@@ -262,7 +262,8 @@ func (t *Task) adoptPiece(m *wire.Adopt) (*wire.Resource, error) {
 		return nil, err
 	}
 	r := a.resource
-	return &wire.Resource{Container: r.Container, Kind: r.Kind, Name: r.Name, Device: t.Devices[0].Name(), Claimer: r.Claimer, Client: r.Client}, nil
+	return &wire.Resource{Container: r.Container, Kind: r.Kind, Name: r.Name, Device: t.Devices[0].Name(), Claimer: r.Claimer, Client: r.Client,
+		Moves: r.Moves + 1}, nil
 }
 
 // adoption returns the adoption that a piece belongs to, and begins it with the first piece. It replaces one that was not completed.

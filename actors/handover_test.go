@@ -2,12 +2,17 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/durable"
@@ -129,6 +134,106 @@ func TestStepsOfATaskThatLeaves(t *testing.T) {
 		total += <-counted
 	}
 	c.run(request(nil, "get:0"), total+1)
+}
+
+// TestHomesThatMoveWhileTheyAreLearned has a task learn of a home after the news that the resource has moved from there: its session finds it where it
+// is now.
+func TestHomesThatMoveWhileTheyAreLearned(t *testing.T) {
+	net := newNetwork(t, "a", "b")
+	a, b := net.node(taskName("a")), net.node(taskName("b"))
+	name := ""
+	for i := 0; a.task.decider("", name) != a.name || name == ""; i++ {
+		name = fmt.Sprintf("v%d", i)
+	}
+	text := strings.ReplaceAll(unplaced, `"v"`, strconv.Quote(name))
+	open(t, a, text).run(request(map[string]int64{"x:0": 7}, "!set"))
+	late, done := make(chan func(), 1), make(chan func(), 1)
+	var left atomic.Bool
+	net.filter(func(from, to string, m proto.Message, deliver func()) bool {
+		switch m := m.(type) {
+		case *wire.Homes:
+			if to == b.name && slices.ContainsFunc(m.Resources, func(r *wire.Resource) bool { return r.Name == name }) {
+				late <- deliver
+				return false
+			}
+		case *wire.Left:
+			left.Store(true)
+		case *wire.Done:
+			if to == a.name && left.CompareAndSwap(true, false) {
+				done <- deliver
+				return false
+			}
+		}
+		return true
+	})
+	opened := make(chan *client, 1)
+	go func() { opened <- open(t, b, text) }()
+	answer := <-late
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		a.stopInTime(20 * time.Second)
+	}()
+	goes := <-done // b knows that it has moved
+	answer()
+	c := <-opened
+	reads := func(when string) {
+		if got, err := c.try(t.Context(), request(nil, "get:0")); err != nil || got[0] != 7 {
+			t.Errorf("%s the variable is %v, %v", when, got, err)
+		}
+	}
+	reads("when it has moved")
+	goes()
+	<-ended
+	reads("when its former home has ended")
+	open(t, b, text).run(request(nil, "get:0"), 7)
+}
+
+// TestPlansFromBeforeAMove begins a step with a plan that was looked up before a task left, when the session has followed what moved: the step is told to
+// look again, and does not go to the task that is gone.
+func TestPlansFromBeforeAMove(t *testing.T) {
+	net := newNetwork(t, "a", "b")
+	a, b := net.node(taskName("a")), net.node(taskName("b"))
+	open(t, a, unplaced).run(request(map[string]int64{"x:0": 3}, "!set"))
+	c := open(t, b, unplaced)
+	c.run(request(nil, "get:0"), 3)
+	s := c.session
+	p, o, err := s.plan(t.Context(), graph.Signature{Fetches: []string{"get:0"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.stopInTime(20 * time.Second)
+	c.run(request(nil, "get:0"), 3)
+	_, err = s.run(s.task.takeStep(), s.callOf(t.Context(), nil, nil), p, p.pruned.Signature.Fetches, o, make([]*tensor.Tensor, 1), nil)
+	if !errors.Is(err, errMoved) {
+		t.Errorf("a step with the plan from before began: %v", err)
+	}
+}
+
+// TestFirstStepsShareAPlan begins several steps at once that need a new plan on another task: those that come while it is being compiled wait for it, and
+// are not sent again.
+func TestFirstStepsShareAPlan(t *testing.T) {
+	net := newNetwork(t, "a", "b")
+	a, b := net.node(taskName("a")), net.node(taskName("b"))
+	open(t, a, unplaced).run(request(map[string]int64{"x:0": 3}, "!set"))
+	net.filter(func(_, _ string, m proto.Message, _ func()) bool {
+		if done, ok := m.(*wire.PartitionDone); ok && done.UnknownPlan {
+			t.Error("a step was told that its plan is unknown")
+		}
+		return true
+	})
+	for range 20 {
+		c := open(t, b, unplaced)
+		var all []<-chan error
+		for range 8 {
+			all = append(all, c.begin(t.Context(), request(nil, "get:0")))
+		}
+		for _, ended := range all {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	}
 }
 
 // TestWaitingStepOfATaskThatLeaves ends a task while a dequeue of another task's session waits there: it fails when the time to drain is over, and the

@@ -147,8 +147,9 @@ func (s *Session) beginStep(st *step, p *plan, feeds kernels.Feeds, out kernels.
 		s.task.refused(s.rights.Who, "step refused", s.name(), err)
 		return err
 	}
-	// From here on a task that leaves waits until the step has sent it its part. If it has announced that before, it may not.
-	if len(p.remote) > 0 && !s.upToDate() {
+	// From here on a task that leaves waits until the step has sent it its part. If it has announced that before, it may not; and if it has left since the
+	// plan was looked up, the session may have followed what has moved, but the plan has not.
+	if len(p.remote) > 0 && (!s.upToDate() || s.homes.Load() != nil && p.dropped.Load()) {
 		st.uncount()
 		s.leave(st)
 		p.local.release()

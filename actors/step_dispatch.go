@@ -59,15 +59,20 @@ func (st *step) send(part *planPart, again bool) error {
 	for _, id := range s.strays(part.task) {
 		s.task.System.Root.Send(worker, &wire.AbortStep{Step: id, Failure: failure(errStray)})
 	}
-	part.mu.Lock()
-	if !part.sent || again {
-		m.Plan = part.plan
-		part.sent = true
-	}
-	part.mu.Unlock()
 	along := st.own.outbox.remove(part.task)
 	m.Transfers = along.transfers
-	s.task.System.Root.RequestWithCustomSender(worker, &wire.Parcel{Message: m, Tensors: along.tensors}, s.task.master.PID())
+	request := func() {
+		s.task.System.Root.RequestWithCustomSender(worker, &wire.Parcel{Message: m, Tensors: along.tensors}, s.task.master.PID())
+	}
+	part.mu.Lock()
+	if !part.sent || again { // before steps without the plan: a task that leaves would refuse to run their parts when it has got the plan
+		defer part.mu.Unlock()
+		m.Plan, part.sent = part.plan, true
+		request()
+		return nil
+	}
+	part.mu.Unlock()
+	request()
 	return nil
 }
 

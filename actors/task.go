@@ -239,7 +239,9 @@ func (t *Task) background(f func(ctx context.Context)) {
 func (t *Task) Stop(ctx context.Context) error {
 	t.adoptions.close(status.Errorf(status.Unavailable, "The server of %s is shutting down", t.name))
 	t.sessionsOf.drain(ctx)
+	t.directory.Handled(ctx) // or else homes that have just been decided would not be handed over
 	leave := t.announce(ctx)
+	t.worker.Handled(ctx) // parts that came before the answers begin before the table is closed
 	err := t.steps.drain(ctx, leave.text())
 	if leave != nil {
 		leave.over(ctx, t.handOver(ctx))

@@ -180,13 +180,13 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 			"%s was restarted: the step was planned for another start of it", t.name))}, mail{})
 		return
 	}
-	s, plan, err := t.planOf(m)
+	s, plan, compiled, err := t.planOf(m)
 	if err != nil {
 		kernels.ReleaseTensors(tensors)
 		reply(&wire.PartitionDone{Failure: failure(err)}, mail{})
 		return
 	}
-	if plan == nil && m.Plan == nil {
+	if plan == nil && compiled == nil && m.Plan == nil {
 		t.receive(m.Step, m.Transfers, tensors) // parked until the step is sent again
 		reply(&wire.PartitionDone{UnknownPlan: true}, mail{})
 		return
@@ -223,12 +223,24 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 	}
 	if err != nil {
 		kernels.ReleaseTensors(tensors)
+		compiled.abandon()
 		st.refuse(err)
 		return
 	}
 	st.receive(m.Transfers, tensors)
+	begin := func(plan *compiledPlan, err error) {
+		if err != nil {
+			st.refuse(err)
+			return
+		}
+		st.use(plan)
+		(*startPart)(st).Do(true)
+	}
 	switch {
+	case compiled != nil: // another step has brought the plan
+		compiled.then(t.pool, begin)
 	case plan == nil:
+		compiled := s.beginPlan(m.PlanId)
 		t.pool.Schedule(func() {
 			var plan *compiledPlan
 			err := contain.Run(t.Log, "Compiling a plan of session "+m.Session, func() (err error) {
@@ -241,12 +253,8 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 					return err
 				})
 			})
-			if err != nil {
-				st.refuse(err)
-				return
-			}
-			st.use(plan)
-			(*startPart)(st).Do(true)
+			compiled.end(plan, err)
+			begin(plan, err)
 		})
 	case plan.light():
 		st.inline.Store(true)
@@ -256,19 +264,20 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 	}
 }
 
-// planOf returns the session and the plan of a request, with a reference to the plan. An unknown session is
-// created only if the request contains a plan, which describes it.
-func (t *Task) planOf(m *wire.RunPartition) (*workerSession, *compiledPlan, error) {
+// planOf returns the session and the plan of a request: a compiled one with a reference to it, or one that is being compiled, or none. An unknown
+// session is created only if the request contains a plan, which describes it.
+func (t *Task) planOf(m *wire.RunPartition) (*workerSession, *compiledPlan, *compiling, error) {
 	if m.Plan == nil {
 		s := t.session(m.Session)
 		if s == nil {
-			return nil, nil, nil
+			return nil, nil, nil, nil
 		}
-		return s, s.plan(m.PlanId), nil
+		plan, compiled := s.plan(m.PlanId)
+		return s, plan, compiled, nil
 	}
 	rights, err := rightsFrom(m.Plan.Rights)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	rights = rights.within(t.Ceiling)
 	opened := int64(0)
@@ -277,9 +286,10 @@ func (t *Task) planOf(m *wire.RunPartition) (*workerSession, *compiledPlan, erro
 	}
 	s, err := t.sessionFor(m.Session, m.Master, opened, sessionTraits{isolated: m.Plan.Isolated, literal: m.Plan.Literal}, rights)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return s, s.plan(m.PlanId), nil
+	plan, compiled := s.plan(m.PlanId)
+	return s, plan, compiled, nil
 }
 
 // noFetches is used by parts of other tasks than the master's, which fetch nothing.

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/processors"
 	"github.com/troupe-run/troupe/internal/rights"
+	"github.com/troupe-run/troupe/internal/roles"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/files"
@@ -47,6 +48,7 @@ type workerSession struct {
 	kernels   map[string]sharedKernel
 	retired   []any                    // kernels of lost devices
 	starts    []deviceStart            // the starts that the session knows, of devices that can be lost
+	coming    map[uint64]*compiling    // plans that are being compiled, by id
 	plans     map[uint64]*compiledPlan // that other tasks' masters sent
 	uses      int64
 	library   *graph.Library // the latest one
@@ -209,23 +211,99 @@ func (t *Task) forgetSessions() {
 	}
 }
 
-// plan returns a compiled plan, with a reference for the caller; nil if the task does not have it.
-func (s *workerSession) plan(id uint64) *compiledPlan {
+// plan returns a compiled plan, with a reference for the caller, or else one that is being compiled, of which the caller then calls then or abandon.
+// Both are nil if the task has no such plan.
+func (s *workerSession) plan(id uint64) (*compiledPlan, *compiling) {
 	s.mu.Lock()
 	p := s.plans[id]
 	if p != nil && s.staleLocked(p) {
 		delete(s.plans, id)
 		s.mu.Unlock()
 		p.release()
-		return nil // the master sends it again
+		return nil, nil // the master sends it again
 	}
 	defer s.mu.Unlock()
 	if p != nil {
 		s.uses++
 		p.used = s.uses
 		p.claim()
+		return p, nil
 	}
-	return p
+	c := s.coming[id]
+	if c != nil {
+		c.claims++
+	}
+	return nil, c
+}
+
+// compiling is a plan that a master has sent and that is being compiled. Steps that need it wait for it: if they asked their master for it once
+// more, a task that leaves meanwhile would refuse to run what it had accepted. The session's lock guards it.
+type compiling struct {
+	session *workerSession
+	id      uint64
+	claims  int // of those that wait, or are about to
+	waiting []func(*compiledPlan, error)
+	ended   bool
+	plan    *compiledPlan
+	err     error
+}
+
+// beginPlan records that a plan is being compiled. The worker alone calls it, for a plan that plan does not know.
+func (s *workerSession) beginPlan(id uint64) *compiling {
+	c := &compiling{session: s, id: id}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.coming == nil {
+		s.coming = map[uint64]*compiling{}
+	}
+	s.coming[id] = c
+	return c
+}
+
+// then calls f on the pool when the plan has been compiled, with a reference to it, or when it could not be.
+func (c *compiling) then(pool *roles.Pool, f func(*compiledPlan, error)) {
+	c.session.mu.Lock()
+	defer c.session.mu.Unlock()
+	c.waiting = append(c.waiting, func(p *compiledPlan, err error) { pool.Schedule(func() { f(p, err) }) })
+	c.tellLocked()
+}
+
+// abandon takes the place of then if the step does not need the plan any more. c may be nil.
+func (c *compiling) abandon() {
+	if c == nil {
+		return
+	}
+	c.session.mu.Lock()
+	defer c.session.mu.Unlock()
+	if c.ended && c.plan != nil {
+		c.plan.release()
+	}
+	c.claims--
+}
+
+// end says what became of the plan, to which the caller has a reference if err is nil.
+func (c *compiling) end(p *compiledPlan, err error) {
+	c.session.mu.Lock()
+	defer c.session.mu.Unlock()
+	delete(c.session.coming, c.id)
+	c.ended, c.plan, c.err = true, p, err
+	if err == nil {
+		for range c.claims {
+			p.claim()
+		}
+	}
+	c.tellLocked()
+}
+
+// tellLocked calls those that wait, if the plan's compilation has ended.
+func (c *compiling) tellLocked() {
+	if !c.ended {
+		return
+	}
+	for _, f := range c.waiting {
+		f(c.plan, c.err)
+	}
+	c.waiting = nil
 }
 
 // register compiles and keeps a plan that a master sent, with a reference for the caller. If two requests bring the same

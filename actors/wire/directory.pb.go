@@ -80,6 +80,7 @@ type Resource struct {
 	Kind          string                 `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
 	Claimer       string                 `protobuf:"bytes,5,opt,name=claimer,proto3" json:"claimer,omitempty"` // the task whose session claimed it first; in answers and notes
 	Client        string                 `protobuf:"bytes,6,opt,name=client,proto3" json:"client,omitempty"`   // the client of that session, if it can be told apart from others
+	Moves         uint64                 `protobuf:"varint,7,opt,name=moves,proto3" json:"moves,omitempty"`    // how often it has been handed over to another home: older news does not replace newer
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -154,6 +155,13 @@ func (x *Resource) GetClient() string {
 		return x.Client
 	}
 	return ""
+}
+
+func (x *Resource) GetMoves() uint64 {
+	if x != nil {
+		return x.Moves
+	}
+	return 0
 }
 
 // Homes are the resources of a Claim with their homes and claimers, or those resources of a Known that are known.
@@ -536,14 +544,15 @@ const file_actors_wire_directory_proto_rawDesc = "" +
 	"\n" +
 	"\x1bactors/wire/directory.proto\x12\x10troupe.actors.v1\x1a\x18actors/wire/actors.proto\"A\n" +
 	"\x05Claim\x128\n" +
-	"\tresources\x18\x01 \x03(\v2\x1a.troupe.actors.v1.ResourceR\tresources\"\x9a\x01\n" +
+	"\tresources\x18\x01 \x03(\v2\x1a.troupe.actors.v1.ResourceR\tresources\"\xb0\x01\n" +
 	"\bResource\x12\x1c\n" +
 	"\tcontainer\x18\x01 \x01(\tR\tcontainer\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
 	"\x06device\x18\x03 \x01(\tR\x06device\x12\x12\n" +
 	"\x04kind\x18\x04 \x01(\tR\x04kind\x12\x18\n" +
 	"\aclaimer\x18\x05 \x01(\tR\aclaimer\x12\x16\n" +
-	"\x06client\x18\x06 \x01(\tR\x06client\"v\n" +
+	"\x06client\x18\x06 \x01(\tR\x06client\x12\x14\n" +
+	"\x05moves\x18\a \x01(\x04R\x05moves\"v\n" +
 	"\x05Homes\x128\n" +
 	"\tresources\x18\x01 \x03(\v2\x1a.troupe.actors.v1.ResourceR\tresources\x123\n" +
 	"\afailure\x18\x02 \x01(\v2\x19.troupe.actors.v1.FailureR\afailure\"@\n" +

@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -335,4 +336,35 @@ func (*adder) add(m any) {
 	if m, ok := m.(*count); ok {
 		m.n++
 	}
+}
+
+// TestHandled waits for an actor to have handled what was sent before, for its end, and for the end of the caller's patience.
+func TestHandled(t *testing.T) {
+	busy, goOn := make(chan struct{}), make(chan struct{})
+	var handled atomic.Int64
+	r := spawn(t, newSystem(t), Spec{Receive: func(c actor.Context) {
+		switch m := c.Message().(type) {
+		case string:
+			close(busy)
+			<-goOn
+		case int:
+			handled.Add(int64(m))
+		}
+	}})
+	go r.Send("wait")
+	<-busy
+	r.Send(7)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.Handled(over)
+	if n := handled.Load(); n != 0 {
+		t.Errorf("%d was handled while the actor was busy", n)
+	}
+	close(goOn)
+	r.Handled(t.Context())
+	if n := handled.Load(); n != 7 {
+		t.Errorf("%d of 7 was handled", n)
+	}
+	stop(t, r)
+	r.Handled(t.Context())
 }

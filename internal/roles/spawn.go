@@ -2,6 +2,7 @@ package roles
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"time"
@@ -74,6 +75,10 @@ type shell Ref
 
 // Receive passes on a message, and records the actor's end.
 func (s *shell) Receive(c actor.Context) {
+	if m, ok := c.Message().(mark); ok {
+		close(m)
+		return
+	}
 	s.spec.Receive(c)
 	if !s.mailbox.lifecycle {
 		return
@@ -94,6 +99,19 @@ func (r *Ref) Name() string { return r.spec.Name }
 // happens before Send returns.
 func (r *Ref) Send(message any) { r.mailbox.PostUserMessage(message) }
 
+// Handled waits until the actor has handled or refused the messages that were sent before, or until ctx ends.
+func (r *Ref) Handled(ctx context.Context) {
+	m := make(mark)
+	r.Send(m)
+	select {
+	case <-m:
+	case <-ctx.Done():
+	}
+}
+
+// mark is a message that is closed when it is its turn.
+type mark chan struct{}
+
 // Stop ends the actor after all messages sent before.
 func (r *Ref) Stop() { r.system.Root.Poison(r.pid) }
 
@@ -110,6 +128,10 @@ func (r *Ref) After(work Work) {
 func (r *Ref) refuse(message any, cause error) {
 	if envelope, ok := message.(*actor.MessageEnvelope); ok {
 		message = envelope.Message
+	}
+	if m, ok := message.(mark); ok {
+		close(m)
+		return
 	}
 	if _, library := message.(*actor.PoisonPill); library || r.spec.Refuse == nil {
 		return
