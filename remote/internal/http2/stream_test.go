@@ -12,7 +12,6 @@ import (
 	"io"
 	"math/big"
 	"net"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -440,36 +439,6 @@ func TestPiecesArePutTogether(t *testing.T) {
 		if small > 0 {
 			t.Errorf("%v: written as %v", sizes, w.sizes)
 		}
-	}
-}
-
-// Takes returns false for a message for which the kernel has no room, so that the sender can leave it to a
-// goroutine that may block.
-func TestTakes(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux is asked")
-	}
-	near, far := tcpPair(t)
-	c := &conn{}
-	c.init(near, nil, 0)
-	s := newStream(c, 1, largestFrame)
-	if !s.Takes(64 << 10) {
-		t.Error("an idle connection takes no message")
-	}
-	if s.Takes(64 << 20) {
-		t.Error("a message larger than the kernel's room is taken")
-	}
-	if err := far.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
-		t.Fatal(err)
-	}
-	if err := near.SetWriteDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := near.Write(make([]byte, 64<<20)); err == nil {
-		t.Fatal("64 MiB were taken that nobody reads")
-	}
-	if s.Takes(1) {
-		t.Error("a full connection takes a message")
 	}
 }
 
