@@ -97,7 +97,7 @@ _VARYING = (
     (r"_partitioned_\d+(_\d+)?", "_partitioned"), (r"(__inference_\w+?|__forward_\w+?|__backward_\w+?)_\d+\b", r"\1"), (r"Op ID: \d+", "Op ID: N"),
     (r"AnonymousVar\d+", "AnonymousVar"), (r"\b0x[0-9a-f]+\b", "POINTER"), (r"Queue '\w+'", "Queue 'N'"), (r"(not found in checkpoint) \S+$", r"\1"), (r"Dataset:\d+ ", "Dataset "), (r"\b\d{9,}\b", "N"),
     (r"\bN10tensorflow\d+(\w+?)E\b", r"\1"), (r"\{\{function_node [^}]*\}\} ", ""), (r" *\[Op:\w+\] name: *\w*$", ""),
-    (r"(current size \d+\))\. It was closed after .*$", r"\1"),
+    (r"(current size \d+\))\. It was closed after .*$", r"\1"), (r"(is closed\.) It was closed after .*$", r"\1"),
     (r"Container \w+ does not exist. \(Could not find resource: (\w+/\w+)\)", r"Resource \1/Var does not exist."),
 )
 
