@@ -126,6 +126,7 @@ func (p *played) Boot() uint64                    { return 1 }
 func (p *played) Devices() []device.Attributes    { return nil }
 func (p *played) Hold() func()                    { return func() {} }
 func (p *played) Push(Push) error                 { return status.Internalf("not in this benchmark") }
+func (p *played) OnDown(func(error)) func()       { return func() {} }
 func (p *played) Room(int, func()) bool           { return true }
 func (*played) SendSystemMessage(*actor.PID, any) {}
 func (*played) Stop(*actor.PID)                   {}

@@ -47,10 +47,7 @@ func (s *Session) Prepare(ctx context.Context, o *corepb.CallableOptions) (*Call
 	call := s.callOf(ctx, nil, nil)
 	ctx, cancel := call.bound(func() {})
 	defer cancel()
-	if err := s.follow(ctx); err != nil {
-		return nil, tooLate(ctx, err, call.limit)
-	}
-	p, order, err := s.plan(ctx, c.sig, nil)
+	p, order, err := s.latestPlan(ctx, nil, c.sig, nil)
 	if err != nil {
 		return nil, tooLate(ctx, err, call.limit)
 	}

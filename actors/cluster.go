@@ -21,6 +21,9 @@ type Peer interface {
 	Devices() []device.Attributes
 	// Hold keeps the link open, however long it is idle, until release is called.
 	Hold() (release func())
+	// OnDown calls f once when the link ends, at once if it has, after the last message from it. f must not block. Until cancel is called, the link stays
+	// open as with Hold; cancel does not wait for a call in progress.
+	OnDown(f func(err error)) (cancel func())
 	// Push hands a large tensor to a step on the peer, beside the actors' messages. It takes over the caller's reference and does not
 	// block. Later errors break the link.
 	Push(p Push) error

@@ -451,6 +451,9 @@ func (t *Task) deciders(resources []*wire.Resource) []string {
 // answerTime bounds the wait for an answer from another task's actor that computes nothing.
 const answerTime = 4 * time.Second
 
+// maxClaims is how often resources are claimed for a session while tasks that decide go and come back.
+const maxClaims = 10
+
 // homesOf returns the devices of resources, as the directories decide, for a session of a client; "" is one that is not told apart.
 func (t *Task) homesOf(ctx context.Context, client string, resources []place.Resource) ([]string, error) {
 	wanted := make([]*wire.Resource, len(resources))
@@ -460,7 +463,11 @@ func (t *Task) homesOf(ctx context.Context, client string, resources []place.Res
 	if err := t.unseen(t.deciders(wanted)); err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	claimed, err := t.claim(ctx, wanted)
+	for tries := 1; tries < maxClaims && status.CodeOf(err) == status.Unavailable && time.Since(began) < answerTime && ctx.Err() == nil; tries++ {
+		claimed, err = t.claim(ctx, wanted) // a task that decides has gone: another one takes its place, or it is back
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -573,12 +580,13 @@ func ask[A any](ctx context.Context, t *Task, task, name string, request any) (A
 func askFor[A any](ctx context.Context, t *Task, task, name string, request any, wait time.Duration) (A, error) {
 	var none A
 	pid := actor.NewPID(t.System.Address(), name)
+	var peer Peer
 	if task != t.name {
-		p, err := t.Cluster.Peer(view.Await(ctx, "a "+typeName(request)), task)
-		if err != nil {
+		var err error
+		if peer, err = t.Cluster.Peer(view.Await(ctx, "a "+typeName(request)), task); err != nil {
 			return none, err
 		}
-		pid = actor.NewPID(p.Address(), name)
+		pid = actor.NewPID(peer.Address(), name)
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(deadline))
@@ -586,13 +594,22 @@ func askFor[A any](ctx context.Context, t *Task, task, name string, request any,
 	if wait <= 0 {
 		return none, status.From(context.DeadlineExceeded)
 	}
-	answer, err := t.System.Root.RequestFuture(pid, request, wait).Result()
+	future := t.System.Root.RequestFuture(pid, request, wait)
+	if peer != nil {
+		defer peer.OnDown(func(err error) { t.System.Root.Send(future.PID(), &unanswered{err}) })()
+	}
+	answer, err := future.Result()
 	if err != nil {
 		return none, status.Errorf(status.Unavailable, "%s did not answer a %s within %v: %v", task, typeName(request), wait.Round(time.Millisecond), err)
 	}
-	a, ok := answer.(A)
-	if !ok {
-		return none, status.Internalf("%s answered a %s with a %s", task, typeName(request), typeName(answer))
+	switch a := answer.(type) {
+	case A:
+		return a, nil
+	case *unanswered:
+		return none, status.From(a.err)
 	}
-	return a, nil
+	return none, status.Internalf("%s answered a %s with a %s", task, typeName(request), typeName(answer))
 }
+
+// unanswered takes the place of an answer when the link to the task that was asked has ended.
+type unanswered struct{ err error }

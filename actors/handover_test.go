@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -134,6 +135,77 @@ func TestStepsOfATaskThatLeaves(t *testing.T) {
 		total += <-counted
 	}
 	c.run(request(nil, "get:0"), total+1)
+}
+
+// TestStepsWhileTasksLeaveInTurn runs steps of a session without a pause while the tasks that have the homes of its variables leave in turn and come
+// back, empty. No step fails, and nothing that one has added is lost.
+func TestStepsWhileTasksLeaveInTurn(t *testing.T) {
+	net := newNetwork(t, "a", "b", "c")
+	var text strings.Builder
+	const variables = 4
+	text.WriteString("one = Const() value=1\n")
+	for i := range variables {
+		fmt.Fprintf(&text, "v%[1]d = VarHandleOp() shared_name=\"v%[1]d\"\nset%[1]d = AssignVariableOp(v%[1]d, one)\nadd%[1]d = AssignAddVariableOp(v%[1]d, one)\nget%[1]d = ReadVariableOp(v%[1]d)\n", i)
+	}
+	for i := range variables {
+		open(t, net.node(taskName([]string{"a", "b"}[i%2])), text.String()).run(request(nil, fmt.Sprintf("!set%d", i)))
+	}
+	c := open(t, net.node(taskName("c")), text.String())
+	stop := make(chan struct{})
+	counted := make([]int64, variables)
+	var adding sync.WaitGroup
+	for i := range variables {
+		adding.Go(func() {
+			for n := int64(0); ; n++ {
+				select {
+				case <-stop:
+					counted[i] = n + 1
+					return
+				default:
+				}
+				if _, err := c.try(t.Context(), request(nil, fmt.Sprintf("!add%d", i))); err != nil {
+					t.Errorf("step %d on v%d: %v", n, i, err)
+				}
+			}
+		})
+	}
+	adding.Go(func() { // sessions that begin meanwhile find the variables as well
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			handle, err := c.node.task.CreateSession(t.Context(), 0, everything, kernelstest.GraphDef(t, text.String()), nil)
+			if err != nil {
+				t.Errorf("session %d: %v", n, err)
+				continue
+			}
+			s, err := c.node.task.Session(handle, 0)
+			if err != nil {
+				t.Errorf("session %d: %v", n, err)
+				continue
+			}
+			other := &client{t, c.node, s}
+			if got, err := other.try(t.Context(), request(nil, fmt.Sprintf("get%d:0", n%variables))); err != nil || got[0] < 1 {
+				t.Errorf("session %d read %v: %v", n, got, err)
+			}
+			other.close()
+		}
+	})
+	for range 5 {
+		for _, job := range []string{"a", "b"} {
+			net.node(taskName(job)).stopInTime(20 * time.Second)
+			net.start(job)
+		}
+	}
+	close(stop)
+	adding.Wait()
+	for i, want := range counted {
+		if got, err := c.try(t.Context(), request(nil, fmt.Sprintf("get%d:0", i))); err != nil || got[0] != want {
+			t.Errorf("v%d is %v, %v: want %d", i, got, err, want)
+		}
+	}
 }
 
 // TestHomesThatMoveWhileTheyAreLearned has a task learn of a home after the news that the resource has moved from there: its session finds it where it

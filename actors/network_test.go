@@ -59,6 +59,7 @@ type node struct {
 
 	mu    sync.Mutex
 	down  func(task string, err error)
+	downs map[*func(error)]string // what OnDown has registered, with the task
 	held  int
 	large int // number of pushed tensors
 }
@@ -214,8 +215,22 @@ func (net *network) node(name string) *node {
 // tell notifies a task that it lost another one, after all messages from that one.
 func (net *network) tell(task, lost string) {
 	net.lose(lost, task)
-	if n := net.node(task); n != nil {
-		n.down(lost, net.lost(lost))
+	n := net.node(task)
+	if n == nil {
+		return
+	}
+	n.down(lost, net.lost(lost))
+	n.mu.Lock()
+	var calls []func(error)
+	for f, of := range n.downs {
+		if of == lost {
+			delete(n.downs, f)
+			calls = append(calls, *f)
+		}
+	}
+	n.mu.Unlock()
+	for _, f := range calls {
+		f(net.lost(lost))
 	}
 }
 
@@ -513,6 +528,25 @@ func (r reached) Hold() func() {
 		defer r.by.mu.Unlock()
 		r.by.held--
 	}
+}
+
+func (r reached) OnDown(f func(error)) (cancel func()) {
+	r.by.mu.Lock()
+	if r.by.downs == nil {
+		r.by.downs = map[*func(error)]string{}
+	}
+	r.by.downs[&f] = r.peer.name
+	r.by.mu.Unlock()
+	cancel = func() {
+		r.by.mu.Lock()
+		defer r.by.mu.Unlock()
+		delete(r.by.downs, &f)
+	}
+	if r.by.net.node(r.peer.name) != r.peer || r.by.Reached(r.peer.name) == nil { // it was told before
+		cancel()
+		f(r.by.net.lost(r.peer.name))
+	}
+	return cancel
 }
 
 func (r reached) Push(p Push) error {

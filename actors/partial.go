@@ -116,11 +116,7 @@ func (s *Session) beginPartial(ctx context.Context, span Span, sig graph.Signatu
 func (s *Session) makePartial(call stepCall, span Span, sig graph.Signature) (*partialRun, error) {
 	ctx, cancel := call.bound(func() {})
 	defer cancel()
-	err := s.follow(ctx)
-	var p *plan
-	if err == nil {
-		p, _, err = s.tracedPlan(ctx, span, sig, nil)
-	}
+	p, _, err := s.latestPlan(ctx, span, sig, nil)
 	if err != nil {
 		return nil, tooLate(ctx, err, call.limit)
 	}

@@ -158,13 +158,25 @@ func (s *Session) planOf(c *stepCall, key []byte, sig func() graph.Signature, wa
 	}
 	ctx, cancel := c.bound(func() {})
 	defer cancel()
-	if err = s.follow(ctx); err == nil {
-		p, o, err = s.tracedPlan(ctx, c.span, sig(), watches)
-	}
-	if err != nil {
+	if p, o, err = s.latestPlan(ctx, c.span, sig(), watches); err != nil {
 		return nil, nil, tooLate(ctx, err, c.limit)
 	}
 	return p, o, nil
+}
+
+// latestPlan is tracedPlan after the session has followed what has moved. If a task leaves while the plan is being built and the plan fails by that, the
+// next one may not need the task.
+func (s *Session) latestPlan(ctx context.Context, run Span, sig graph.Signature, watches []byte) (p *plan, o *order, err error) {
+	for {
+		changes := s.task.departures.changes.Load()
+		if err := s.follow(ctx); err != nil {
+			return nil, nil, err
+		}
+		p, o, err = s.tracedPlan(ctx, run, sig, watches)
+		if code := status.CodeOf(err); code != status.Unavailable && code != status.Aborted || s.task.departures.changes.Load() == changes {
+			return p, o, err
+		}
+	}
 }
 
 // tracedPlan is plan, with a child span of run, which is nil if the call is not traced.
