@@ -7,101 +7,111 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/powers"
 )
 
-// These are Bessel functions and other integrals that TensorFlow has ops for. Where no series is both short and accurate, the trapezoidal
-// rule integrates them. It converges exponentially for integrands that vanish on both sides.
+// These are Bessel functions and other integrals that TensorFlow has ops for. Most are sums of few powers on intervals of their arguments
+// (polynomials.go), and series elsewhere.
 
-// besselIe is exp(-x) times the modified Bessel function of the first kind of order 0 or 1, for non-negative x. The series has only
-// positive terms. The other branch is the expansion for large arguments.
-func besselIe(order int, x float64) float64 {
-	if x > 40 {
-		// Terms shrink up to about the 2x-th.
-		mu, term, sum := 4*float64(order*order), 1.0, 1.0
-		for k := 1.0; k < 40; k++ {
-			next := -term * (mu - (2*k-1)*(2*k-1)) / (k * 8 * x)
-			if math.Abs(next) > math.Abs(term) {
-				break
-			}
-			term = next
-			sum += term
-			if math.Abs(term) < 1e-17*sum {
-				break
-			}
-		}
-		return sum / (math.Sqrt(2*math.Pi) * math.Sqrt(x)) // two roots, since 2πx may overflow
+// polynomial approximates a function on an interval by powers of (x-middle)·scale, which goes from -1 to 1.
+type polynomial struct {
+	end           float64 // of the interval
+	middle, scale float64
+	coefs         []float64 // by powers
+}
+
+// pieces are the polynomials of intervals that follow one another. The last one is also used beyond its end.
+type pieces []polynomial
+
+func (p pieces) at(x float64) float64 {
+	for len(p) > 1 && x >= p[0].end {
+		p = p[1:]
 	}
-	term := 1.0
+	u, coefs := (x-p[0].middle)*p[0].scale, p[0].coefs
+	sum := 0.0
+	for i := len(coefs) - 1; i >= 0; i-- {
+		sum = sum*u + coefs[i]
+	}
+	return sum
+}
+
+const besselTail = 8 // from where the inverse of the argument is the variable
+
+var (
+	besselIMiddle = [2]pieces{besselIPieces0, besselIPieces1}
+	besselIEnd    = [2]pieces{besselITail0, besselITail1}
+	besselKMiddle = [2]pieces{besselKPieces0, besselKPieces1}
+	besselKEnd    = [2]pieces{besselKTail0, besselKTail1}
+)
+
+// besselISeries is the modified Bessel function of the first kind of order 0 or 1, for x from 0 to 1, by its power series.
+func besselISeries(order int, x float64) float64 {
+	square, sum := x*x/4, 1.0
+	for k := 10.0; k > 0; k-- {
+		sum = 1 + sum*square/(k*(k+float64(order)))
+	}
 	if order == 1 {
-		term = x / 2
+		sum *= x / 2
 	}
-	sum, square := term, x*x/4
-	for k := 1.0; term > 1e-17*sum; k++ {
-		term *= square / (k * (k + float64(order)))
-		sum += term
-	}
-	return sum * math.Exp(-x)
+	return sum
 }
 
-func besselI0e(x float64) float64 {
-	if math.IsInf(x, 0) {
+// besselIe is exp(-x) times the modified Bessel function of the first kind of order 0 or 1, for non-negative x.
+func besselIe(order int, x float64) float64 {
+	switch {
+	case math.IsInf(x, 1):
 		return 0
+	case x < 1:
+		return besselISeries(order, x) * math.Exp(-x)
+	case x >= besselTail:
+		return besselIEnd[order].at(1/x) / math.Sqrt(x)
+	case order == 1:
+		return besselIMiddle[1].at(x) * x
 	}
-	return besselIe(0, math.Abs(x))
+	return besselIMiddle[0].at(x)
 }
 
-func besselI1e(x float64) float64 {
-	if math.IsInf(x, 0) {
-		return 0
+// besselI is the modified Bessel function of the first kind of order 0 or 1, for non-negative x.
+func besselI(order int, x float64) float64 {
+	switch {
+	case math.IsInf(x, 1):
+		return x
+	case x < 1:
+		return besselISeries(order, x)
 	}
-	return math.Copysign(besselIe(1, math.Abs(x)), x)
+	return timesExp(besselIe(order, x), x)
 }
 
-func besselI0(x float64) float64 { return timesExp(besselI0e(x), math.Abs(x)) }
+func besselI0e(x float64) float64 { return besselIe(0, math.Abs(x)) }
 
-func besselI1(x float64) float64 { return timesExp(besselI1e(x), math.Abs(x)) }
+func besselI1e(x float64) float64 { return math.Copysign(besselIe(1, math.Abs(x)), x) }
 
-// besselKe is exp(x) times the modified Bessel function of the second kind: the integral of exp(-x(cosh t - 1)) cosh(order·t) over t from
-// 0.
-func besselKe(order, x float64) float64 {
+func besselI0(x float64) float64 { return besselI(0, math.Abs(x)) }
+
+func besselI1(x float64) float64 { return math.Copysign(besselI(1, math.Abs(x)), x) }
+
+// besselKe is exp(x) times the modified Bessel function of the second kind of order 0 or 1.
+func besselKe(order int, x float64) float64 {
 	switch {
 	case x <= 0: // TensorFlow returns the limit at 0 for all negative x, where the function is complex
 		return math.Inf(1)
-	case math.IsNaN(x):
-		return x
-	case math.IsInf(x, 1): // the steps below would have length 0
-		return 0
-	}
-	if x > 1e4 { // the expansion for large arguments
-		mu, term, sum := 4*order*order, 1.0, 1.0
-		for k := 1.0; k < 6; k++ {
-			term *= (mu - (2*k-1)*(2*k-1)) / (k * 8 * x)
-			sum += term
-		}
-		return sum * math.Sqrt(math.Pi/2) / math.Sqrt(x)
-	}
-	if x < 1 {
+	case x < 1:
 		return besselKSeries(order, x) * math.Exp(x)
+	case x < besselTail:
+		return besselKMiddle[order].at(x)
 	}
-	// For large x, the integrand is about 1/sqrt(x) wide. Its factors are multiplied by adding exponents, which overflow later.
-	step := 1.0 / 32 / math.Max(1, math.Sqrt(x))
-	sum := 0.5
-	for t := step; ; t += step {
-		s := math.Sinh(t / 2)
-		term := math.Exp(order*t-2*x*s*s) * (1 + math.Exp(-2*order*t)) / 2
-		sum += term
-		if term <= 1e-18*sum && 2*x*s*s > order*t {
-			return sum * step
-		}
-	}
+	return besselKEnd[order].at(1/x) / math.Sqrt(x)
 }
 
-// besselKSeries is the modified Bessel function of the second kind for x below 1, as a power series.
-func besselKSeries(order, x float64) float64 {
-	const euler = 0.57721566490153286
-	square := x / 2 * (x / 2)
-	l := log64(x/2) + euler
-	if x < 0x1p-1021 { // x/2 may have been rounded
-		l = log64(x) - math.Ln2 + euler
+// besselK is the modified Bessel function of the second kind of order 0 or 1.
+func besselK(order int, x float64) float64 {
+	if x > 0 && x < 1 {
+		return besselKSeries(order, x)
 	}
+	return besselKe(order, x) * math.Exp(-x)
+}
+
+// besselKSeries is the modified Bessel function of the second kind for x below 1, as a power series, whose terms have one sign.
+func besselKSeries(order int, x float64) float64 {
+	l := logBessel(x)
+	square := x / 2 * (x / 2)
 	// Σ square^k/(k!·(k+order)!)·(harmonic numbers of both - l)
 	term, sum, harmonic := 1.0, 0.0, 0.0
 	if order == 0 {
@@ -127,22 +137,35 @@ func besselKSeries(order, x float64) float64 {
 	}
 }
 
+// logBessel is log(x/2) + γ. It is the logarithm of one product, since the two terms nearly cancel where x is about 1.
+func logBessel(x float64) float64 {
+	const euler = 0.57721566490153286
+	const high, low = 0x1.c7f45cab1356cp-1, -0x1.d6b0214a2928cp-58 // exp(γ)/2
+	if x < 0x1p-1000 {                                             // the product may be subnormal
+		return log64(x) - math.Ln2 + euler
+	}
+	product := x * high
+	return math.Log(product) + (math.FMA(x, high, -product)+x*low)/product
+}
+
 func besselK0e(x float64) float64 { return besselKe(0, x) }
 
 func besselK1e(x float64) float64 { return besselKe(1, x) }
 
-func besselK0(x float64) float64 { return besselKe(0, x) * math.Exp(-x) }
+func besselK0(x float64) float64 { return besselK(0, x) }
 
-func besselK1(x float64) float64 { return besselKe(1, x) * math.Exp(-x) }
+func besselK1(x float64) float64 { return besselK(1, x) }
 
 // besselY0 and besselY1 are -∞ at 0, and also for negative arguments, where they are complex.
 func besselY0(x float64) float64 {
 	if x < 0 {
 		return math.Inf(-1)
 	}
-	if x > 0 && x < 0x1p-1000 {
-		const euler = 0.57721566490153286
-		return 2 / math.Pi * (log64(x) - math.Ln2 + euler)
+	switch {
+	case x > 0 && x < 0x1p-1000:
+		return 2 / math.Pi * logBessel(x)
+	case x > 0.75 && x < 1.125: // math.Y0 subtracts nearly equal numbers
+		return (x - besselY0Zero[0] - besselY0Zero[1]) * besselY0Rise.at(x)
 	}
 	return math.Y0(x)
 }
@@ -162,77 +185,42 @@ func besselY1(x float64) float64 {
 	return math.Y1(x)
 }
 
-// dawson is exp(-x²) times the integral of exp(t²) from 0 to x, by sampling (Rybicki).
+// dawson is exp(-x²) times the integral of exp(t²) from 0 to x.
 func dawson(x float64) float64 {
-	const h = 0.2
 	size := math.Abs(x)
 	switch {
-	case math.IsNaN(x):
-		return x
-	case size < 0.25:
-		term, sum := x, x
-		for k := 1.0; math.Abs(term) > 1e-18*math.Abs(sum); k++ {
-			term *= -2 * x * x / (2*k + 1)
-			sum += term
-		}
-		return sum
-	case size > 50: // the expansion for large arguments
-		r := 0.5 / (x * x)
-		return 0.5 / x * (1 + r*(1+r*(3+r*(15+r*105))))
+	case size < 1:
+		return x + x*x*x*dawsonRise.at(x*x)
+	case size < 8:
+		return math.Copysign(dawsonPieces.at(size), x)
 	}
-	center := 2 * math.Round(size/(2*h))
-	sum := 0.0
-	for n := -51.0; n <= 51; n += 2 {
-		d := size - (center+n)*h
-		sum += math.Exp(-d*d) / (center + n)
-	}
-	return math.Copysign(sum/math.Sqrt(math.Pi), x)
+	r := 1 / x / x // which does not overflow
+	return 0.5 / x * (1 + r*dawsonTail.at(r))
 }
-
-// gaussNodes and gaussWeights are the positive half of 10-point Gauss-Legendre quadrature on [-1,1].
-var (
-	gaussNodes   = [5]float64{0.1488743389816312, 0.4333953941292472, 0.6794095682990244, 0.8650633666889845, 0.9739065285171717}
-	gaussWeights = [5]float64{0.2955242247147529, 0.2692667193099963, 0.2190863625159820, 0.1494513491505806, 0.0666713443086881}
-)
 
 // fresnel returns the integrals of sin(πt²/2) and cos(πt²/2) from 0 to x.
 func fresnel(x float64) (s, c float64) {
 	size := math.Abs(x)
 	switch {
+	case size < 1.25:
+		cube, z := x*x*x, x*x*x*x
+		return cube * fresnelSinRise.at(z), x + x*z*fresnelCosRise.at(z)
 	case math.IsNaN(x):
 		return x, x
-	case size < 1e-4: // products with the weights below may be less than the least number
-		return math.Pi / 6 * x * x * x, x
-	case size > 1e8:
+	case size > 1e17: // closer to the limit than numbers are to one another
 		return math.Copysign(0.5, x), math.Copysign(0.5, x)
-	case size > 6:
-		// Use the expansions of the auxiliary functions.
-		z := math.Pi * size * size
-		f, g, term := 0.0, 0.0, 1.0
-		for k := 0; k < 12; k++ {
-			f += term
-			term *= float64(4*k+1) / z
-			g += term
-			term *= -float64(4*k+3) / z
-		}
-		f, g = f/(math.Pi*size), g/(math.Pi*size)
-		sin, cos := math.Sincos(math.Mod(size*size, 4) * math.Pi / 2)
-		s, c = 0.5-f*cos-g*sin, 0.5+f*sin-g*cos
-	default:
-		panels := 1 + int(size*size*2)
-		width := size / float64(panels)
-		for p := range panels {
-			middle := (float64(p) + 0.5) * width
-			for i, node := range gaussNodes {
-				for _, t := range [2]float64{middle - node*width/2, middle + node*width/2} {
-					sin, cos := math.Sincos(math.Pi / 2 * t * t)
-					s += gaussWeights[i] * sin * width / 2
-					c += gaussWeights[i] * cos * width / 2
-				}
-			}
-		}
 	}
-	return math.Copysign(s, x), math.Copysign(c, x)
+	// The angle is the whole square's, of which a number may hold no digit that matters.
+	square := x * x
+	most, rest := math.Mod(square, 4), math.Mod(math.FMA(x, x, -square), 4)
+	quarters := math.RoundToEven(most + rest)
+	sin, cos := math.Sincos((most - quarters + rest) * (math.Pi / 2))
+	for range (int(quarters) + 4) % 4 {
+		sin, cos = cos, -sin
+	}
+	t := 1 / square
+	f, g := fresnelF.at(t)/size, fresnelG.at(t)/size*t
+	return math.Copysign(0.5-f*cos-g*sin, x), math.Copysign(0.5+f*sin-g*cos, x)
 }
 
 func fresnelSin(x float64) float64 { s, _ := fresnel(x); return s }
@@ -271,7 +259,6 @@ func spence(x float64) float64 {
 
 // expint is the exponential integral Ei, for non-negative x.
 func expint(x float64) float64 {
-	const euler = 0.57721566490153286
 	switch {
 	case x < 0 || math.IsNaN(x):
 		return math.NaN()
@@ -279,26 +266,23 @@ func expint(x float64) float64 {
 		return math.Inf(-1)
 	case x > 720: // the inverse of x, which is a factor below, may be less than the least number
 		return math.Inf(1)
-	case x > 40:
+	case x >= 48:
 		term, sum := 1.0, 1.0
-		for k := 1.0; k < x; k++ {
+		for k := 1.0; term > 1e-17; k++ {
 			term *= k / x
 			sum += term
-			if term < 1e-17 {
-				break
-			}
 		}
 		return timesExp(sum/x, x)
+	case x >= 0.75:
+		return expintPieces.at(x) / x * math.Exp(x)
+	case x > 0.25:
+		return (x - expintZero[0] - expintZero[1]) * expintRise.at(x)
 	}
-	term, sum := 1.0, 0.0
-	for k := 1.0; k < 500; k++ {
-		term *= x / k
-		sum += term / k
-		if math.Abs(term/k) < 1e-18*math.Abs(sum) {
-			break
-		}
+	sum := 0.0
+	for k := 12.0; k > 0; k-- {
+		sum = (1/k + sum) * x / k
 	}
-	return euler + log64(math.Abs(x)) + sum
+	return logBessel(x) + math.Ln2 + sum
 }
 
 // zeta is the Hurwitz zeta function, by the Euler-Maclaurin formula.

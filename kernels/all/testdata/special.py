@@ -57,6 +57,8 @@ RANGES = {'Ndtri': (0, 1), 'Erfinv': (-1, 1), 'Atanh': (-1, 1), 'Asin': (-1, 1),
           'BesselY0': (0, 1e6), 'BesselY1': (0, 1e6), 'Dawsn': (-1e5, 1e5), 'FresnelSin': (-1e4, 1e4), 'FresnelCos': (-1e4, 1e4), 'Digamma': (-500, 1e308), 'Lgamma': (-150, 1e305),
           'Sin': (-1e9, 1e9), 'Cos': (-1e9, 1e9), 'Tan': (-1e9, 1e9), 'BesselI0': (-1e4, 1e4), 'BesselI1': (-1e4, 1e4), 'BesselI0e': (-1e8, 1e8), 'BesselI1e': (-1e8, 1e8)}
 BRANCHES = [0.1, 0.2, 0.25, 0.5, 0.85, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 12, 20, 25, 37.5, 40, 41, 50, 64, 100, 700, 708, 709, 709.43, 709.7, 710, 710.4, 745, 1e4, 1e7, 1e10, 0.9375, 0.999]
+# Where a kernel goes from one polynomial or series to the next one, beside BRANCHES.
+ENDS = {'Expint': [0.75, 12, 24, 48], 'BesselY0': [0.75, 0.8935769662791675, 1.125], 'FresnelSin': [1.25, 2, 4, 1e8, 1e17], 'FresnelCos': [1.25, 2, 4, 1e8, 1e17]}
 EDGES = [5e-324, 1e-320, 1e-308, 2.3e-308, 1e-300, 1e-160, 1e-100, 1e-20, 1e-8, 1e-5, 1e20, 1e100, 1e300, 1e308, sys.float_info.max]
 
 def single():
@@ -101,7 +103,9 @@ def cases(op):
     if op == 'Betainc': return triples()
     if op in ('Zeta', 'Polygamma') or 'amma' in op and op not in ('Lgamma', 'Digamma'): return pairs(op)
     low, high = (0, math.inf) if op in POSITIVE and op not in RANGES else RANGES.get(op, (-math.inf, math.inf))
-    return ((v,) for v in single() if low < v < high)
+    list = [v for v in single() if low < v < high]
+    for b in ENDS.get(op, ()): list += [v for v in (b, math.nextafter(b, math.inf), math.nextafter(b, -math.inf)) if v > low]
+    return ((v,) for v in list)
 
 def near(f, x, i):
     h = abs(x[i]) * mpf(2) ** -52
