@@ -79,18 +79,6 @@ const (
 	gammas    = "docs/differences.md: Numbers at the ends of their range"
 )
 
-// withoutOracle are ops of single numbers that the table lacks, each with the reason.
-var withoutOracle = map[string]string{
-	"DebugGradientIdentity": "as Identity", "NextIteration": "as Identity",
-	"QuantizeAndDequantize": quantized, "QuantizeAndDequantizeV2": quantized, "QuantizeAndDequantizeV4": quantized,
-	"Relu": vectors, "Relu6": vectors, "RsqrtGrad": vectors,
-}
-
-const (
-	quantized = "by the least and the greatest number of the list, which the golden records have"
-	vectors   = "TensorFlow's result of some numbers depends on their place in the list; the golden records have others"
-)
-
 // recorded is an op of the table.
 type recorded struct {
 	op           string
@@ -237,15 +225,10 @@ func TestNumbersAreTheOracles(t *testing.T) {
 	if len(all) < 100 {
 		t.Fatalf("the table has only %d ops", len(all))
 	}
-	missing := maps.Clone(withoutOracle)
 	for _, op := range opsOfNumbers(t) {
-		if _, ok := all[op]; !ok && missing[op] == "" {
-			t.Errorf("%s has no oracle: add it to testdata/true_numbers.py, or to withoutOracle with a reason", op)
+		if _, ok := all[op]; !ok {
+			t.Errorf("%s has no oracle: add it with testdata/true_numbers.py", op)
 		}
-		delete(missing, op)
-	}
-	for op := range missing {
-		t.Errorf("withoutOracle has %s, which is no op of single numbers", op)
 	}
 	have := kernels.Ops()
 	for _, op := range slices.Sorted(maps.Keys(all)) {
