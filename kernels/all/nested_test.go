@@ -178,6 +178,42 @@ func TestNestedVariantsEndNoKernel(t *testing.T) {
 	}
 }
 
+// TestDatasetsOfThemselvesEndNoKernel runs each op that takes variants on a dataset that is concatenated with itself again and again. No op may walk to the
+// innermost dataset along each of its 2^45 paths, which no step's end would stop.
+func TestDatasetsOfThemselvesEndNoKernel(t *testing.T) {
+	rounds := 2
+	if extent.Check() && !extent.RaceDetector {
+		rounds = 10
+	}
+	d := kt.NewDevice(t)
+	types := kt.Attrs{"output_types": []tensor.DType{tensor.Int64}, "output_shapes": []tensor.Shape{{}}}
+	x := d.Run(t, kt.Op{Type: "RangeDataset", Attrs: types}, kt.I64(nil, 0), kt.I64(nil, 2), kt.I64(nil, 1))[0].Tensor
+	for range 45 {
+		x = d.Run(t, kt.Op{Type: "ConcatenateDataset", Attrs: types}, x, x.Retain())[0].Tensor
+	}
+	defer x.Release()
+	ran, took := 0, map[string]bool{}
+	for _, name := range kernels.Ops() {
+		def, err := graph.LookupOp(name)
+		if err != nil || quiet(name) {
+			continue
+		}
+		a := anything{t, rand.New(rand.NewPCG(37, uint64(len(name)))), def}
+		if !a.takesVariants() {
+			continue
+		}
+		ran++
+		for range rounds {
+			if a.ofVariants("a dataset of itself", x) == nil {
+				took[name] = true
+			}
+		}
+	}
+	if ran < 150 || len(took) < 40 {
+		t.Errorf("only %d ops take variants, and %d took a dataset of itself", ran, len(took))
+	}
+}
+
 // takesVariants reports whether a kernel of the op may take variants.
 func (a anything) takesVariants() bool {
 	for _, arg := range a.def.InputArg {
