@@ -5,6 +5,9 @@ import (
 	"strings"
 	"time"
 
+	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
+	shapepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_shape_go_proto"
+	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/op/attr"
@@ -68,6 +71,66 @@ func leasesThatRest(r *resting) []restOperation {
 			}
 			gone = time.Time{}
 			counter.run()
+		}},
+	}
+}
+
+// quietClientsThatRest are gRPC's own clients, which close a connection without calls after half an hour to an hour, as TensorFlow's does, and open
+// another one for the next call. Their sessions are there, with what has begun in them.
+func quietClientsThatRest(r *resting) []restOperation {
+	process := r.net.Host("10.0.1.1").Process()
+	conn, err := grpc.NewClient("passthrough:///"+r.tasks[0].Address(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
+		grpc.WithIdleTimeout(30*time.Minute), grpc.WithContextDialer(process.Dial))
+	r.check(err)
+	r.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			r.Error(err)
+		}
+	})
+	call := func(method string, q, a proto.Message) {
+		r.Helper()
+		r.check(conn.Invoke(r.bounded(), "/tensorflow.MasterService/"+method, q, a, grpc.WaitForReady(true)))
+	}
+	s, start, count := counting("/job:w/task:1", "quiet")
+	a := op.Placeholder(s.WithName("a"), tensor.Float32, attr.Shape(shape.Of()))
+	b := op.Placeholder(s.WithName("b"), tensor.Float32, attr.Shape(shape.Of()))
+	op.Add(s.WithName("sum"), op.Neg(s.WithName("first"), a), b)
+	def, err := s.GraphDef()
+	r.check(err)
+	session := &corepb.CreateSessionResponse{}
+	call("CreateSession", &corepb.CreateSessionRequest{GraphDef: def}, session)
+	step := func(q *corepb.RunStepRequest) *corepb.RunStepResponse {
+		q.SessionHandle = session.SessionHandle
+		answer := &corepb.RunStepResponse{}
+		call("RunStep", q, answer)
+		return answer
+	}
+	step(&corepb.RunStepRequest{Target: []string{start.Name()}})
+	want, partial := int64(0), ""
+	half := func(feed, fetch string) {
+		step(&corepb.RunStepRequest{PartialRunHandle: partial, Fetch: []string{fetch},
+			Feed: []*corepb.NamedTensorProto{{Name: feed, Tensor: &tensorpb.TensorProto{Dtype: typespb.DataType_DT_FLOAT, TensorShape: &shapepb.TensorShapeProto{}, FloatVal: []float32{2}}}}})
+	}
+	return []restOperation{
+		{"a step", func() {
+			want++
+			v, err := tensor.FromTensorProto(step(&corepb.RunStepRequest{Fetch: []string{count.Name()}}).Tensor[0].Tensor, tensor.Host)
+			r.check(err)
+			defer v.Release()
+			if n := tensor.Of[int64](v)[0]; n != want {
+				r.Errorf("the counter is %d, not %d", n, want)
+			}
+		}},
+		{"half of a step", func() {
+			if partial != "" {
+				half("b:0", "sum:0")
+				partial = ""
+				return
+			}
+			setup := &corepb.PartialRunSetupResponse{}
+			call("PartialRunSetup", &corepb.PartialRunSetupRequest{SessionHandle: session.SessionHandle, Feed: []string{"a:0", "b:0"}, Fetch: []string{"first:0", "sum:0"}}, setup)
+			partial = setup.PartialRunHandle
+			half("a:0", "first:0")
 		}},
 	}
 }

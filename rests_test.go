@@ -71,6 +71,7 @@ var restKinds = []restKind{
 	{name: "unused", tasks: 2, setup: plainly(unusedLinksThatRest), ends: time.Minute},
 	{name: "orphan", tasks: 2, setup: plainly(orphansThatRest)},
 	{name: "lease", tasks: 2, setup: plainly(leasesThatRest), ends: DefaultLease},
+	{name: "quiet", tasks: 2, setup: plainly(quietClientsThatRest)},
 	{name: "context", tasks: 1, setup: plainly(contextsThatRest)},
 	{name: "callable", tasks: 2, setup: plainly(callablesThatRest)},
 	{name: "partial", tasks: 2, setup: plainly(partialRunsThatRest)},

@@ -27,15 +27,21 @@ import (
 type master struct {
 	task  *Task
 	state *masterState
-	// users holds the connections that use each session, uses the sessions of each connection, and leases the timers of
-	// sessions without connections.
+	// users holds the connections that use each session, uses the sessions of each connection, and leases what ends sessions without
+	// connections.
 	users    map[*Session]map[Connection]struct{}
 	uses     map[Connection]map[*Session]struct{}
-	leases   map[*Session]*time.Timer
+	leases   map[*Session]sessionLease
 	draining bool
 	// gone holds the connections that ended most recently. The message about a call may arrive after the one about the end of its
 	// connection.
 	gone *recent.Map[Connection, struct{}]
+}
+
+// sessionLease is the lease of a session whose client has no connection, or that ends when it is not used.
+type sessionLease struct {
+	timer *time.Timer // of the next look at it
+	gone  time.Time   // when the client's last connection ended
 }
 
 // rememberedConnections is how many ended connections are remembered.
@@ -108,7 +114,7 @@ type masterReply struct {
 func (t *Task) startMaster() error {
 	t.sessionsOf = &masterState{task: t, used: map[string]int{}, expired: expiredSessions{since: recent.NewMap[string, expiry](rememberedSessions)}}
 	m := &master{task: t, state: t.sessionsOf, users: map[*Session]map[Connection]struct{}{}, uses: map[Connection]map[*Session]struct{}{},
-		leases: map[*Session]*time.Timer{}, gone: recent.NewMap[Connection, struct{}](rememberedConnections)}
+		leases: map[*Session]sessionLease{}, gone: recent.NewMap[Connection, struct{}](rememberedConnections)}
 	var err error
 	t.master, err = t.spawn(roles.Spec{Name: masterName, Kind: "master", Receive: m.Receive, Refuse: m.refuse})
 	return err
@@ -156,7 +162,7 @@ func (m *master) answer(c *masterCall) (r masterReply) {
 		m.state.sessions.Store(c.session.handle, c.session)
 		m.users[c.session] = map[Connection]struct{}{}
 		if keep := c.session.keepAlive(); keep > 0 {
-			m.lookAtLease(c.session, keep)
+			m.lookAtLease(c.session, time.Time{}, keep)
 		} else {
 			m.attach(c.session, Connection(msg.Connection))
 		}
@@ -223,19 +229,23 @@ func (m *master) connectionClosed(conn Connection) {
 // leaseLooked ends a session whose client is gone, if its lease is over or memory is short. Otherwise it checks again later.
 func (m *master) leaseLooked(handle string) {
 	s := m.state.session(handle)
-	if s == nil || m.leases[s] == nil {
+	if s == nil {
+		return
+	}
+	lease, is := m.leases[s]
+	if !is {
 		return // used again meanwhile
 	}
 	why := "its lease is over"
 	if keep := s.keepAlive(); keep > 0 {
 		if left := keep - time.Since(time.Unix(0, s.used.Load())); left > 0 {
-			m.lookAtLease(s, left)
+			m.lookAtLease(s, lease.gone, left)
 			return
 		}
 		why = "it was not used for " + keep.String()
-	} else if left := time.Until(time.Unix(0, s.leaseEnds.Load())); left > 0 {
+	} else if left := time.Until(m.leaseEnds(s, lease.gone)); left > 0 {
 		if !tensor.Process.Short() {
-			m.lookAtLease(s, min(left, leaseLook))
+			m.lookAtLease(s, lease.gone, min(left, leaseLook))
 			return
 		}
 		why = "memory is short"
@@ -258,7 +268,7 @@ func (m *master) attach(s *Session, conn Connection) {
 		return
 	}
 	if _, over := m.gone.Get(conn); over {
-		if len(conns) == 0 && m.leases[s] == nil {
+		if _, leased := m.leases[s]; len(conns) == 0 && !leased {
 			m.lease(s)
 		}
 		return
@@ -268,9 +278,7 @@ func (m *master) attach(s *Session, conn Connection) {
 		m.uses[conn] = map[*Session]struct{}{}
 	}
 	m.uses[conn][s] = struct{}{}
-	if t := m.leases[s]; t != nil {
-		t.Stop()
-		delete(m.leases, s)
+	if m.endLease(s) {
 		s.leaseEnds.Store(0)
 	}
 }
@@ -280,18 +288,46 @@ const (
 	ShortLease = 30 * time.Second
 	// leaseLook is how often a longer lease is checked against the remaining memory.
 	leaseLook = 5 * time.Second
+	// RestTime is how long a client makes no call before it is taken to rest, not to be gone, when its connection ends. gRPC's clients,
+	// such as TensorFlow's, close a connection that has had no call for half an hour to an hour, and open another one for the next call.
+	RestTime = 29 * time.Minute
+	// RestLease is how long the session of a client that rests lives at least.
+	RestLease = 7 * 24 * time.Hour
 )
 
 // lease starts the time after which a session without a client is closed.
 func (m *master) lease(s *Session) {
-	s.leaseEnds.Store(time.Now().Add(m.task.Lease).UnixNano())
-	m.lookAtLease(s, min(m.task.Lease, ShortLease))
+	now := time.Now()
+	m.leaseEnds(s, now)
+	m.lookAtLease(s, now, min(m.task.Lease, ShortLease))
+}
+
+// leaseEnds returns, and records for observers, when the lease ends of a session whose last connection ended at gone. It is later if the client rested. A call that
+// ended with the connection may count only some time after gone.
+func (m *master) leaseEnds(s *Session, gone time.Time) time.Time {
+	lease := m.task.Lease
+	if gone.Sub(time.Unix(0, s.used.Load())) >= RestTime {
+		lease = max(lease, RestLease)
+	}
+	ends := gone.Add(lease)
+	s.leaseEnds.Store(ends.UnixNano())
+	return ends
 }
 
 // lookAtLease has the master check later whether a session without a client must end.
-func (m *master) lookAtLease(s *Session, after time.Duration) {
-	m.leases[s] = time.AfterFunc(after, contain.Func(m.task.Log, "The look at a lease",
-		func() { m.task.master.Send(&wire.LeaseExpired{Session: s.handle}) }, nil))
+func (m *master) lookAtLease(s *Session, gone time.Time, after time.Duration) {
+	m.leases[s] = sessionLease{time.AfterFunc(after, contain.Func(m.task.Log, "The look at a lease",
+		func() { m.task.master.Send(&wire.LeaseExpired{Session: s.handle}) }, nil)), gone}
+}
+
+// endLease ends a session's lease. It returns false if there is none.
+func (m *master) endLease(s *Session) bool {
+	l, is := m.leases[s]
+	if is {
+		l.timer.Stop()
+		delete(m.leases, s)
+	}
+	return is
 }
 
 func (m *master) drop(s *Session) {
@@ -304,10 +340,7 @@ func (m *master) drop(s *Session) {
 		}
 	}
 	delete(m.users, s)
-	if t := m.leases[s]; t != nil {
-		t.Stop()
-		delete(m.leases, s)
-	}
+	m.endLease(s)
 }
 
 // drain closes all sessions. Their running steps may continue until ctx ends.

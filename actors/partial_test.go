@@ -296,6 +296,76 @@ func TestLeaseWhereMemoryIsShort(t *testing.T) {
 	}
 }
 
+// TestLeaseOfAClientThatRests: a session lives for longer than its lease if its client had not used it for long when the connection ended, as gRPC's
+// clients end it. A call that ran until then is a use.
+func TestLeaseOfAClientThatRests(t *testing.T) {
+	defer tensor.Process.SetLimit(tensor.Process.Limit())
+	for _, c := range []struct {
+		name         string
+		rest         time.Duration
+		calls, short bool
+		lives        time.Duration
+	}{
+		{"it does not rest", time.Second, false, false, 10 * time.Minute},
+		{"it rests for less", RestTime - time.Second, false, false, 10 * time.Minute},
+		{"it rests", 31 * time.Minute, false, false, RestLease},
+		{"it rests for longer", 61 * time.Minute, false, false, RestLease},
+		{"it rests, and memory is short", 31 * time.Minute, false, true, ShortLease},
+		{"a call waits all the while", 31 * time.Minute, true, false, 10 * time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				net := newNetwork(t, "a")
+				net.lease = 10 * time.Minute
+				net.node(taskName("a")).stop(context.Background())
+				a := net.start("a")
+				defer a.stop(context.Background())
+				handle, err := a.task.CreateSession(t.Context(), 7, everything, kernelstest.GraphDef(t, arithmetic+`
+					q = FIFOQueueV2() @a0 shared_name="q"
+					take = QueueDequeueV2(q) @a0
+					taken = AddV2(take, two) @a0`), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s, err := a.task.Session(handle, 7)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				ended := make(chan error, 1)
+				if c.calls {
+					go func() {
+						_, err := s.Run(ctx, request(nil, "taken:0"))
+						ended <- err
+					}()
+				}
+				time.Sleep(c.rest)
+				gone := time.Now()
+				a.task.ConnectionClosed(7)
+				synctest.Wait()
+				if cancel(); c.calls { // the master hears of the connection's end first
+					wantError(t, <-ended, status.Cancelled, "")
+				}
+				if c.short {
+					runtime.GC() // so that live memory is known
+					tensor.Process.SetLimit(1)
+				}
+				time.Sleep(time.Until(gone.Add(c.lives - time.Second)))
+				if a.task.Sessions() != 1 {
+					t.Errorf("the session has ended before %v", c.lives)
+				}
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				if a.task.Sessions() != 0 {
+					t.Errorf("the session lives after %v", c.lives)
+				}
+				tensor.Process.SetLimit(0)
+			})
+		})
+	}
+}
+
 // TestExpiredSessions: beyond the bound, the oldest are forgotten.
 func TestExpiredSessions(t *testing.T) {
 	e := expiredSessions{since: recent.NewMap[string, expiry](rememberedSessions)}

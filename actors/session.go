@@ -67,7 +67,7 @@ type Session struct {
 	steps     sessionSteps  // guarded by the task's table of steps
 	idle      chan struct{} // closed by ended when the session is closed and its last step is over
 	ended     sync.Once
-	used      atomic.Int64 // unix nanoseconds of the last call
+	used      atomic.Int64 // unix nanoseconds of the last call's beginning, or its end if that took time
 	watched   atomic.Int64 // the runs that a debugger has watched
 	lastConn  atomic.Uint64
 
@@ -333,8 +333,15 @@ func (s *Session) name() string { return view.SessionName(s.handle) }
 
 // touch records a call of the client.
 func (s *Session) touch() {
-	s.used.Store(time.Now().UnixNano())
+	s.usedNow()
 	s.updateRights()
+}
+
+// usedNow records that the client's call begins or ends, and returns the time in unix nanoseconds.
+func (s *Session) usedNow() int64 {
+	now := time.Now().UnixNano()
+	s.used.Store(now)
+	return now
 }
 
 // Receive handles the session's changes. See wire/session.proto.

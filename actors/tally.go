@@ -38,10 +38,10 @@ func (s *Session) stepEnded(id uint64, began int64, quick bool, err error) {
 			}
 			times = timedSteps
 		}
-		t.tally.steps.Add(time.Duration(time.Now().UnixNano()-began), times)
+		t.tally.steps.Add(time.Duration(s.usedNow()-began), times)
 		return
 	}
-	t.tally.steps.Add(time.Duration(time.Now().UnixNano()-began), 1)
+	t.tally.steps.Add(time.Duration(s.usedNow()-began), 1)
 	s.stepsFailed.Add(1)
 	e := status.From(err)
 	if c := int(e.Code); c > 0 && c < codes {
