@@ -4,6 +4,7 @@ TROUPE_TEST_ACTORS says where they are: see e2e/python_actors_test.go."""
 
 import json
 import os
+import shutil
 import tempfile
 import threading
 import unittest
@@ -178,6 +179,28 @@ class Actors(unittest.TestCase):
         cert = {"tls_cert": SERVERS["secured"]["cert"], "tls_key": SERVERS["secured"]["key"]}
         with troupe.Actor.spawn(target, "", "counter", tls_ca=ca, timeout=20, **cert) as actor:
             self.assertEqual(actor.ask(EMPTY)["value"], "0")
+
+    def test_replaced_certificates(self):
+        secured = SERVERS["secured"]
+        with tempfile.TemporaryDirectory() as folder:
+            files = {flag: os.path.join(folder, flag) for flag in ("tls_ca", "tls_cert", "tls_key")}
+
+            def replace(**by):
+                for flag, what in by.items():
+                    shutil.copyfile(secured[what], files[flag])
+
+            replace(tls_ca="ca", tls_cert="cert", tls_key="key")
+            actor = troupe.Actor.spawn(secured["target"], "", "counter", timeout=20, **files)
+            with actor, actor.watch(20) as watch:
+                replace(tls_cert="ca")  # whose key is another one: what was read before is used
+                self.assertEqual(actor.ask(EMPTY, timeout=20)["value"], "0")
+                replace(tls_cert="cert", tls_ca="cert")  # which is no authority
+                with self.fails("UNAVAILABLE", ""):
+                    actor.ask(EMPTY, timeout=20)
+                replace(tls_ca="ca")
+                self.assertEqual(actor.ask(EMPTY, timeout=20)["value"], "0")
+                actor.end(20)
+                self.assertIsNone(watch.wait(20))  # it has begun with the first ones
 
     def ended(self, actor):
         with actor.watch(20) as watch:

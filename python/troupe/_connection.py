@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+import os
+import ssl
+import threading
 from typing import Any, List, Optional, Tuple
 
 # By code.
@@ -44,7 +47,11 @@ def grpc_module(needed_by: str) -> Any:
 
 
 class Connection:
-    """A connection to a server. It may be used by several threads."""
+    """A connection to a server. It may be used by several threads.
+
+    When the files with its certificates are replaced, later calls have the new ones; those that have begun go on. Files
+    that cannot be used, such as a certificate whose key is not there yet, leave what was read before.
+    """
 
     def __init__(
         self,
@@ -68,21 +75,46 @@ class Connection:
             )
         if not tls_ca and (tls_cert or tls_key):
             raise ValueError("tls_cert and tls_key need tls_ca")
+        self._grpc = grpc
+        self._address = address
         self._token = token
         self._token_file = token_file
+        self._files = [path for path in (tls_ca, tls_key, tls_cert) if path is not None]
+        self._tls_ca, self._tls_key, self._tls_cert = tls_ca, tls_key, tls_cert
+        self._lock = threading.Lock()  # guards the rest
+        self._closed = False
+        self._seen = _states(self._files)  # of the files, when they were last read
+        self._channels = [self._open()]  # the last one is for new calls; the others may have some that go on
+
+    def _open(self) -> Any:
         options = [
             ("grpc.enable_http_proxy", 0),  # as with the connections of the cluster
             ("grpc.max_receive_message_length", -1),  # the server's limits hold
             ("grpc.max_send_message_length", -1),
             ("grpc.max_reconnect_backoff_ms", 2000),
         ]
-        if tls_ca:
-            credentials = grpc.ssl_channel_credentials(
-                _contents(tls_ca), _contents(tls_key), _contents(tls_cert)
-            )
-            self.channel = grpc.secure_channel(address, credentials, options)
-        else:
-            self.channel = grpc.insecure_channel(address, options)
+        if not self._tls_ca:
+            return self._grpc.insecure_channel(self._address, options)
+        credentials = self._grpc.ssl_channel_credentials(
+            _contents(self._tls_ca), _contents(self._tls_key), _contents(self._tls_cert)
+        )
+        return self._grpc.secure_channel(self._address, credentials, options)
+
+    @property
+    def channel(self) -> Any:
+        """grpc's channel for a new call."""
+        if not self._files:
+            return self._channels[-1]
+        with self._lock:
+            now = _states(self._files)
+            if now != self._seen and not self._closed:
+                self._seen = now
+                try:
+                    _check(self._tls_ca, self._tls_cert, self._tls_key)
+                    self._channels.append(self._open())
+                except (OSError, ValueError):  # ssl.SSLError is an OSError
+                    pass  # until the files change again
+            return self._channels[-1]
 
     def metadata(self) -> List[Tuple[str, str]]:
         """Returns what identifies the program in a call."""
@@ -111,7 +143,10 @@ class Connection:
 
     def close(self) -> None:
         """Closes the connection. Pending calls fail with CANCELLED. It may be called again."""
-        self.channel.close()
+        with self._lock:
+            self._closed = True
+            for channel in self._channels:
+                channel.close()
 
 
 def status_of(error: Any) -> Tuple[int, str]:
@@ -125,6 +160,26 @@ def _on_this_machine(address: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _states(paths: List[str]) -> List[Optional[Tuple[int, int, int]]]:
+    """Returns what changes when a file is replaced, for each of several; None if there is no file."""
+    states: List[Optional[Tuple[int, int, int]]] = []
+    for path in paths:
+        try:
+            found = os.stat(path)
+            states.append((found.st_ino, found.st_size, found.st_mtime_ns))
+        except OSError:
+            states.append(None)
+    return states
+
+
+def _check(ca: Optional[str], cert: Optional[str], key: Optional[str]) -> None:
+    """Raises an error if files cannot be used, of which some may have been replaced already, and others not."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(ca)
+    if cert is not None:
+        context.load_cert_chain(cert, key, password="")  # without one, it would ask for it
 
 
 def _contents(path: Optional[str]) -> Optional[bytes]:
