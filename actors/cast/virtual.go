@@ -33,11 +33,13 @@ func VirtualRef(kind, identity string) Ref { return Ref{virtualTask + kind, iden
 // IsVirtual reports whether a Ref's task stands for a kind of virtual actors.
 func IsVirtual(task string) bool { return strings.HasPrefix(task, virtualTask) }
 
-// relocateWithin bounds how long a message to a virtual actor waits for a task where the actor may live.
+// relocateWithin bounds how long a message to a virtual actor waits for a task where the actor may live, each time that it has none. A request may have
+// waited for its actor for hours when that moves: an attempt that took relocated was at a task, since none takes so long to find that it cannot be reached.
 const (
 	relocateWithin = 15 * time.Second
 	relocateFirst  = 20 * time.Millisecond
 	relocateLast   = 500 * time.Millisecond
+	relocated      = time.Minute
 )
 
 func elsewhere(format string, args ...any) error {
@@ -95,7 +97,7 @@ func (s *Cast) home(name string, v *Virtual) (string, error) {
 // anew calls do until its error is not notBegun, or ctx or a time has ended. With wait false, it calls do once.
 func (s *Cast) anew(ctx context.Context, wait bool, do func() error) error {
 	err := do()
-	for pause, end := relocateFirst, (time.Time{}); wait && outcomeOf(err).unbegun; err = do() {
+	for pause, end := relocateFirst, (time.Time{}); wait && outcomeOf(err).unbegun; {
 		now := time.Now()
 		if end.IsZero() { // most messages do not wait
 			end = now.Add(relocateWithin)
@@ -114,6 +116,10 @@ func (s *Cast) anew(ctx context.Context, wait bool, do func() error) error {
 			return s.stopping()
 		}
 		pause = min(2*pause, relocateLast)
+		began := time.Now()
+		if err = do(); time.Since(began) >= relocated {
+			pause, end = relocateFirst, time.Time{}
+		}
 	}
 	return begun(err)
 }

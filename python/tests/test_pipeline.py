@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import unittest
+from unittest import mock
 
 import numpy as np
 import tensorflow as tf
@@ -363,3 +364,40 @@ class Pipelines(unittest.TestCase):
             theirs(tf1.Session, server.target, lease=None, retry=None)
             with self.fails("NOT_FOUND", "TroupeQueueLease"):
                 list(queue.consumer(server.target))
+class Retries(unittest.TestCase):
+    """Steps that are lost, in simulated time."""
+
+    def lose(self, waits, over=False):
+        """Runs a step that waits, and is lost, for some times; its server is away for 40 s each time, and in the end for good if `over` is set."""
+        clock, left, back = [0.0], list(waits), [0.0]
+        lost = pipeline.PipelineError(14, "lost")
+
+        def step():
+            if clock[0] < back[0]:
+                raise lost
+            if not left:
+                return clock[0]
+            clock[0] += left.pop(0)
+            back[0] = clock[0] + (40 if left or not over else 1e9)
+            raise lost
+
+        class Stop:
+            def wait(self, seconds):
+                clock[0] += seconds
+                return False
+
+        with mock.patch.object(_session.time, "monotonic", lambda: clock[0]):
+            try:
+                return _session.retried(60.0, step, Stop())
+            finally:
+                self.late = clock[0] - (back[0] - 1e9)
+
+    def test_each_loss(self):
+        for waits in ([7200], [0, 7200], [3600, 31, 90000, 60]):
+            self.assertGreater(self.lose(waits), sum(waits))
+        for waits in ([7200], [60, 7200]):
+            with self.assertRaisesRegex(pipeline.PipelineError, "lost"):
+                self.lose(waits, over=True)
+            self.assertLessEqual(self.late, 60)
+
+

@@ -229,18 +229,21 @@ T = TypeVar("T")
 
 _FIRST_WAIT = 0.05  # seconds before a step is repeated for the first time
 _LONGEST_WAIT = 2.0
+_NEXT_LOSS = 30.0  # seconds; a step that lasts so long was at its server: if it is lost then, that is another loss
 _CLOSE_TIMEOUT = 5.0  # seconds
 
 
 def retried(limit: Optional[float], step: Callable[[], T], stop: threading.Event) -> T:
-    """Repeats a step that fails because something was lost, for `limit` seconds after its first failure."""
+    """Repeats a step that fails because something was lost, for `limit` seconds after each loss."""
     until, wait = None, _FIRST_WAIT
     while True:
+        began = time.monotonic()
         try:
             return step()
         except StatusError as error:
             now = time.monotonic()
-            until = until if until is not None else now + (limit or 0)
+            if until is None or now - began >= _NEXT_LOSS:
+                until, wait = now + (limit or 0), _FIRST_WAIT
             if not is_lost(error) or now + wait > until or stop.wait(wait):
                 raise
             wait = min(2 * wait, _LONGEST_WAIT)

@@ -175,6 +175,9 @@ const (
 	lostCloseTime = 2 * time.Second
 	// A step that is retried waits between attempts, twice as long after each.
 	firstRetryWait, longestRetryWait = 10 * time.Millisecond, time.Second
+	// nextLoss is how long a step lasts that was at its server, not at one that cannot be reached. A dequeue may wait for hours between two
+	// outages: if it is lost then, that is another loss.
+	nextLoss = 30 * time.Second
 )
 
 // sessionLost reports whether a step failed because a task, a connection or a session was lost.
@@ -186,8 +189,8 @@ func sessionLost(err error) bool {
 // retried runs a step until it does not fail because something was lost, or until that has gone on for a time, or ctx ends.
 func retried[R any](ctx context.Context, limit time.Duration, step func() (R, error)) (R, error) {
 	out, err := step()
-	begun := time.Now() // the step may have waited for long before the loss
-	for wait := firstRetryWait; sessionLost(err) && time.Since(begun)+wait <= limit; wait = min(2*wait, longestRetryWait) {
+	lost, wait := time.Now(), firstRetryWait // the step may have waited for long before the loss
+	for sessionLost(err) && time.Since(lost)+wait <= limit {
 		pause := time.NewTimer(wait)
 		select {
 		case <-pause.C:
@@ -195,7 +198,11 @@ func retried[R any](ctx context.Context, limit time.Duration, step func() (R, er
 			pause.Stop()
 			return out, err
 		}
+		began := time.Now()
 		out, err = step()
+		if wait = min(2*wait, longestRetryWait); time.Since(began) >= nextLoss {
+			lost, wait = time.Now(), firstRetryWait
+		}
 	}
 	return out, err
 }
