@@ -17,7 +17,7 @@ import (
 )
 
 // DefaultLease is how long a session lives on after its client's last connection ended, unless WithLease says
-// otherwise.
+// otherwise, and unless the client rests: see WithLease.
 const DefaultLease = remote.DefaultLease
 
 // DefaultStartup is how long after its start a server waits for tasks that have never been seen, unless WithStartup says otherwise.
@@ -142,7 +142,9 @@ func WithOwnResources(own bool) Option {
 	return option("WithOwnResources", func(o *options) { o.own = own })
 }
 
-// WithLease sets how long a session lives on after its client's last connection ended.
+// WithLease sets how long a session lives on after its client's last connection ended. If the client had made no call for half an hour by then, the session
+// lives on for a week at least: gRPC's clients, such as TensorFlow's, close connections that they do not use. Where memory is short, it lives on for half a
+// minute at most.
 func WithLease(lease time.Duration) Option {
 	return option("WithLease", func(o *options) { o.lease = lease })
 }

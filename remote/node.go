@@ -77,7 +77,7 @@ type Config struct {
 	GPUConfig *corepb.ConfigProto
 	// Startup is how long after the node's start what needs a task that has never been seen waits for it; 0 means DefaultStartup.
 	Startup time.Duration
-	// Lease is how long a session outlives its client's last connection; 0 means DefaultLease.
+	// Lease is how long a session outlives its client's last connection; 0 means DefaultLease. See actors.RestLease.
 	Lease    time.Duration
 	Defaults actors.SessionDefaults
 	// Program has the functions, of the program that owns the node, that graphs call by name; nil means none.

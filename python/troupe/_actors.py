@@ -50,7 +50,8 @@ class Actor:
             ``"/kind:account"`` is any task, for the virtual actor of the kind ``account`` that the name identifies.
         name: the actor's name there. It need not exist yet.
         tls_ca: a file with the authorities that are trusted (PEM). The connection is then encrypted.
-        tls_cert, tls_key: files with a certificate and its key (PEM), for servers that ask for one.
+        tls_cert, tls_key: files with a certificate and its key (PEM), for servers that ask for one. These files are read
+            again when they have changed.
         token: a token to show (``troupe token new``), over TLS or to this machine.
         token_file: a file with the token, which is read for each call.
 

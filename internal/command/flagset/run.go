@@ -43,7 +43,7 @@ func (f *Run) Add(flags *pflag.FlagSet) {
 	Bytes(flags, &f.step, "step-memory", tensors, "most bytes of host memory that a step may take on a task (0: no limit of its own)")
 	Bytes(flags, &f.session, "session-memory", tensors, "most bytes of host memory that a client's session may take on a task (0: no limit of its own)")
 	Bytes(flags, &f.client, "client-memory", tensors, "most bytes of host memory that all sessions of a client may take on a task (0: three quarters of --process-memory)")
-	Duration(flags, &f.lease, "lease", troupe.DefaultLease, Wait, "how long a session lives after its client's connection has ended, unless memory is short: then it is 30s at most")
+	Duration(flags, &f.lease, "lease", troupe.DefaultLease, Wait, "how long a session lives after its client's connection has ended, unless memory is short: then it is 30s at most (a week at least if the client had made no call for half an hour, since gRPC closes such connections)")
 	Duration(flags, &f.startup, "startup-timeout", troupe.DefaultStartup, Wait, "how long after the server's start what needs a task that has never been seen waits for it")
 	flags.Var(&f.Unpinned, "unpinned", "whose the variables, queues and readers are that ask for no device: cluster (all tasks share them by their names) or task "+
 		"(each task has its own, as TensorFlow's servers do; the default with --server-def)")
