@@ -344,7 +344,7 @@ func TestLeaseOfAClientThatRests(t *testing.T) {
 				gone := time.Now()
 				a.task.ConnectionClosed(7)
 				synctest.Wait()
-				if cancel(); c.calls { // the master hears of the connection's end first
+				if cancel(); c.calls { // the master learns of the connection's end first
 					wantError(t, <-ended, status.Cancelled, "")
 				}
 				if c.short {
