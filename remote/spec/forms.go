@@ -24,8 +24,13 @@ func Parse(text string) (*Spec, error) {
 	for part := range strings.SplitSeq(text, ";") {
 		name, list, ok := strings.Cut(part, "=")
 		name = strings.TrimSpace(name)
-		if !ok {
+		switch {
+		case strings.TrimSpace(part) == "":
+			return nil, status.InvalidArgumentf("Could not interpret %q as a cluster spec: no job stands before or after one of its semicolons.", text)
+		case !ok:
 			return nil, status.InvalidArgumentf("Could not interpret %q as a job of a cluster spec: it must read name=host:port,host:port.", part)
+		case strings.Contains(list, "="):
+			return nil, status.InvalidArgumentf("Could not interpret %q as the tasks of job %q: jobs are separated by semicolons, as in ps=host:port;worker=host:port,host:port.", list, name)
 		}
 		if _, ok := jobs[name]; ok {
 			return nil, status.InvalidArgumentf("Duplicate job ID in cluster specification: %s", name)
@@ -196,6 +201,9 @@ func fromJSON(text json.RawMessage) (*Spec, error) {
 			}
 			return nil
 		}
+		if value[0] != '{' {
+			return status.InvalidArgumentf("Job %q of TF_CONFIG must be a list of addresses or an object from index to address, not %s.", job, value)
+		}
 		tasks := map[int]string{}
 		jobs[job] = tasks
 		where := "job " + strconv.Quote(job) + " of TF_CONFIG"
@@ -223,8 +231,13 @@ func fromJSON(text json.RawMessage) (*Spec, error) {
 func eachField(what string, text []byte, f func(key string, value json.RawMessage) error) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	bad := func(err error) error {
-		if err == nil || errors.Is(err, io.EOF) {
+		switch {
+		case len(bytes.TrimSpace(text)) == 0:
+			err = errors.New("it is empty")
+		case err == nil:
 			err = errors.New("it is not an object")
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			err = errors.New("it ends before its last closing bracket")
 		}
 		return status.InvalidArgumentf("Could not parse %s: %v.", what, err)
 	}

@@ -162,7 +162,7 @@ func (s *Spec) Task(job string, index int) (Task, error) {
 	if slices.Contains(s.Jobs(), job) {
 		return Task{}, status.InvalidArgumentf("Task %d was not defined in job %q", index, job)
 	}
-	return Task{}, status.InvalidArgumentf("Job %q was not defined in cluster", job)
+	return Task{}, status.InvalidArgumentf("Job %q was not defined in cluster, whose jobs are %s", job, strings.Join(s.Jobs(), ", "))
 }
 
 // ByName returns the task with the given full name.
@@ -276,6 +276,9 @@ func parseIndex(digits string) (int, bool) {
 func SplitAddress(address string) (host string, port int, err error) {
 	bad := func(why string) (string, int, error) {
 		return "", 0, status.InvalidArgumentf("Could not interpret %q as a host-port pair: %s.", address, why)
+	}
+	if scheme, _, ok := strings.Cut(address, "://"); ok {
+		return bad(fmt.Sprintf("leave out %q", scheme+"://"))
 	}
 	i := strings.LastIndexByte(address, ':')
 	if i < 0 {

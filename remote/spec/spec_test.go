@@ -117,11 +117,15 @@ func TestBadSpecs(t *testing.T) {
 		"w=h:-1":                 `"-1" is not a port`,
 		"w=h:01":                 `"01" is not a port`,
 		"w=::1:5":                "an IPv6 address must stand in brackets",
-		"w=http://h:1":           "an IPv6 address must stand in brackets",
+		"w=http://h:1":           `leave out "http://"`,
+		"w=h:1,grpc://h:2":       `leave out "grpc://"`,
 		"w=h/x:1":                `'/' cannot be part of a host`,
 		"w=[h]:1":                "only an IPv6 address stands in brackets",
 		"w=h:0,h:1":              "port 0",
-		"ps=h:1;worker=h:2,h:3;": "Could not interpret",
+		"ps=h:1;worker=h:2,h:3;": "no job stands before or after one of its semicolons",
+		"ps=h:1;;worker=h:2":     "no job stands before or after one of its semicolons",
+		"ps=h:1 worker=h:2":      `the tasks of job "ps": jobs are separated by semicolons`,
+		"ps=h:1,worker=h:2":      `the tasks of job "ps": jobs are separated by semicolons`,
 	} {
 		_, err := Parse(text)
 		if status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), want) {
@@ -132,7 +136,13 @@ func TestBadSpecs(t *testing.T) {
 
 func TestBadTFConfig(t *testing.T) {
 	for text, want := range map[string]string{
-		``:                                       "it is not an object",
+		``:                                       "it is empty",
+		` `:                                      "it is empty",
+		`"cluster"`:                              "it is not an object",
+		`{"cluster":{"w":"h:1"}}`:                `Job "w" of TF_CONFIG must be a list of addresses or an object from index to address, not "h:1".`,
+		`{"cluster":{"w":["h:1",2]}}`:            `must be a list of addresses or an object from index to address, not ["h:1",2].`,
+		`{"cluster":{"w":["h:1"]}`:               "Could not parse TF_CONFIG: it ends before its last closing bracket.",
+		`{"cluster":{"w":["h:1"]`:                "Could not parse TF_CONFIG: it ends before its last closing bracket.",
 		`[]`:                                     "it is not an object",
 		`{}`:                                     `no "cluster"`,
 		`{"cluster":{"w":["h:1"]},"cluster":{}}`: `it has "cluster" twice`,
@@ -142,7 +152,7 @@ func TestBadTFConfig(t *testing.T) {
 		`{"cluster":{"w":["h:1"]},"task":{"index":0}}`:                `needs a "type"`,
 		`{"cluster":{"w":["h:1","h:2"]},"task":{"type":"w"}}`:         `needs an "index"`,
 		`{"cluster":{"w":["h:1"]},"task":{"type":"w","index":1}}`:     `Task 1 was not defined in job "w"`,
-		`{"cluster":{"w":["h:1"]},"task":{"type":"ps","index":0}}`:    `Job "ps" was not defined in cluster`,
+		`{"cluster":{"w":["h:1"]},"task":{"type":"ps","index":0}}`:    `Job "ps" was not defined in cluster, whose jobs are w`,
 		`{"cluster":{"w":{"x":"h:1"}},"task":{"type":"w","index":0}}`: "is not the index of a task",
 		`{"cluster":{"w":{"0":1}},"task":{"type":"w","index":0}}`:     "needs an address that is a string",
 		`{"cluster":{"w":["h:1"]},"task":{"type":"w","index":0}} {}`:  "something follows its end",
