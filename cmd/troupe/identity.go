@@ -22,10 +22,13 @@ func (f *clientFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.token, "token-file", "", "file with a token to show (troupe token new), over TLS or to this machine; with --tls-ca, no certificate is needed")
 }
 
-// explain adds the flags to use to the error of a server that requires an identity, if the command has shown none.
+// explain adds the flags to use to the error of a server that requires an identity, if the command has shown none, or a token in the clear.
 func (f *clientFlags) explain(err error) error {
-	if *f != (clientFlags{}) || status.CodeOf(err) != status.Unauthenticated {
+	switch {
+	case f.tls != (flagset.TLS{}) || status.CodeOf(err) != status.Unauthenticated:
 		return err
+	case f.token != "":
+		return fmt.Errorf("%w\n  if the server has certificates, give this command --tls-ca beside --token-file", err)
 	}
 	return fmt.Errorf("%w\n  give this command a certificate (--tls-cert, --tls-key and --tls-ca) or a token (--token-file; if the server has certificates, --tls-ca too)", err)
 }

@@ -82,6 +82,9 @@ func withTarget(cmd *cobra.Command, o operands) {
 			if err := check(cmd, args); err != nil {
 				return exit.Usage(fmt.Errorf("%w; %w", err, errNoTarget))
 			}
+			if len(args) > 0 {
+				return exit.Usage(fmt.Errorf("no target is given: %q has no port, as a target has; %w", args[0], errNoTarget))
+			}
 			return exit.Usage(errNoTarget)
 		}
 		if err != nil {

@@ -135,6 +135,28 @@ func TestTaskInPlaceOfATarget(t *testing.T) {
 	}
 }
 
+// Where the operand of a command may be missing, a host without its port is no target, and the error says so.
+func TestHostWithoutAPort(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", os.Getenv("HOME"))
+	t.Setenv(targetVariable, "")
+	commands := 0
+	for name, cmd := range targetCommands(t) {
+		if o, _ := operandsOf(cmd); o.least > 0 || o.most == 0 {
+			continue
+		}
+		commands++
+		var out bytes.Buffer
+		code := run(t.Context(), []string{name, "ps-0.example"}, os.Stdin, &out, &out)
+		if code != exit.CodeUsage || !strings.Contains(out.String(), `no target is given: "ps-0.example" has no port`) || !strings.Contains(out.String(), targetVariable) {
+			t.Errorf("troupe %s: exit code %d: %s", name, code, out.String())
+		}
+	}
+	if commands < 2 {
+		t.Errorf("%d commands have operands that may be missing", commands)
+	}
+}
+
 // The error of a command without a certificate names the flags to set, whatever it requests from a server that requires
 // one.
 func TestNamesFlagsOfIdentity(t *testing.T) {

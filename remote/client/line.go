@@ -4,11 +4,15 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
+	"strings"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/internal/http2"
+	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
 // alpn is the ALPN name of HTTP/2.
@@ -103,6 +107,10 @@ func (l *line) connect(ctx context.Context) (*http2.Client, error) {
 	}
 	c, err := http2.NewClient(dialing, nc, scheme, l.address)
 	if err != nil {
+		err = wire.FromGRPC(err)
+		if l.config.tls != nil {
+			err = uncertified(err)
+		}
 		return nil, l.unreachable(ctx, err)
 	}
 	if l.config.authorization != nil {
@@ -137,12 +145,31 @@ func (l *line) secure(ctx context.Context, plain net.Conn) (net.Conn, error) {
 	}
 	nc := tls.Client(plain, config)
 	if err := nc.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(err, plain.Close())
+		_ = plain.Close() // the handshake's error is the one to report
+		return nil, withoutTLS(err)
 	}
 	if got := nc.ConnectionState().NegotiatedProtocol; got != alpn {
 		return nil, errors.Join(status.Errorf(status.Unavailable, "the server does not offer HTTP/2 over TLS: ALPN negotiated %q", got), nc.Close())
 	}
 	return nc, nil
+}
+
+// withoutTLS explains the error of a handshake that a server without certificates ends: it takes its first bytes for something else.
+func withoutTLS(err error) error {
+	var plain tls.RecordHeaderError
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.As(err, &plain) {
+		return status.Errorf(status.Unavailable, "the server ended the TLS handshake, as one without certificates does: %w", err)
+	}
+	return err
+}
+
+// uncertified explains the error of a connection that the server closed because the client has shown no certificate. In TLS 1.3, the client
+// learns of that after the handshake, by an alert that crypto/tls has no exported value for.
+func uncertified(err error) error {
+	if strings.Contains(err.Error(), "tls: certificate required") {
+		return status.Errorf(status.Unavailable, "the server takes certificates only, as one that knows no tokens does: %w", err)
+	}
+	return err
 }
 
 func (l *line) unreachable(ctx context.Context, err error) error {

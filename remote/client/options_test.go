@@ -86,6 +86,53 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// The errors of a client whose idea of a server's security is wrong say what the server does.
+func TestServersThatAreSecuredOtherwise(t *testing.T) {
+	own, pool := certificate(t)
+	strict := unimplemented(t, grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAnyClientCert})))
+	for address, want := range map[string]string{
+		unimplemented(t):                     "the server ended the TLS handshake, as one without certificates does: ",
+		strict:                               "the server takes certificates only, as one that knows no tokens does: remote error: tls: certificate required",
+		hangUp(t, (*net.TCPConn).CloseWrite): "the server ended the TLS handshake, as one without certificates does: EOF",
+		hangUp(t, func(c *net.TCPConn) error { return c.SetLinger(0) }): "the server ended the TLS handshake, as one without certificates does: ",
+	} {
+		client, err := Dial(t.Context(), "grpc://"+address, WithTLS(&tls.Config{RootCAs: pool, ServerName: "example.org"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close(t.Context())
+		_, err = client.Status(t.Context())
+		if status.CodeOf(err) != status.Unavailable || !strings.Contains(err.Error(), "grpc://"+address+": "+want) || strings.Contains(err.Error(), "rpc error") {
+			t.Errorf("%v: %v, want %s", status.CodeOf(err), err, want)
+		}
+	}
+}
+
+// hangUp returns the address of a server that reads the first bytes of each connection and ends it.
+func hangUp(t *testing.T, end func(*net.TCPConn) error) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, err = c.Read(make([]byte, 1<<16))
+			if err := errors.Join(err, end(c.(*net.TCPConn)), c.Close()); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	return l.Addr().String()
+}
+
 // TestTLSWithoutHTTP2 calls a server that speaks TLS, but not HTTP/2.
 func TestTLSWithoutHTTP2(t *testing.T) {
 	own, pool := certificate(t)
