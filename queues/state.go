@@ -433,13 +433,13 @@ func (s *state) notOpened(w *waiter) error {
 			text += fmt.Sprintf(", by its producer: %v", s.reason)
 			code = status.CodeOf(s.reason)
 		}
-		return status.Errorf(code, "%s. No producer has opened it anew within %v: start one, which opens it, or wait longer (OpenWait)", text, wait)
+		return status.Errorf(code, "%s. No producer has opened it anew within %v: start one, which opens it, or wait longer (OpenWait; open_wait in Python)", text, wait)
 	case s.closed:
 		return status.Errorf(status.FailedPrecondition, "%s cannot be opened anew: it was %s, and %d of them have not been taken within %v. "+
-			"Let a consumer take them, delete the queue (Delete), or wait longer (OpenWait)", name, s.closedAfter(), s.left(), wait)
+			"Let a consumer take them, delete the queue (Delete), or wait longer (OpenWait; open_wait in Python)", name, s.closedAfter(), s.left(), wait)
 	}
 	return status.Errorf(status.FailedPrecondition, "%s cannot be opened anew: it is about to be closed, after the enqueues before, and its %d elements have not been taken "+
-		"within %v. Let a consumer take them, delete the queue (Delete), or wait longer (OpenWait)", name, s.left(), wait)
+		"within %v. Let a consumer take them, delete the queue (Delete), or wait longer (OpenWait; open_wait in Python)", name, s.left(), wait)
 }
 
 func openCancelled(cause error) error {

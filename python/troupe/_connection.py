@@ -67,6 +67,11 @@ class Connection:
         address = target[len("grpc://") :] if target.startswith("grpc://") else target
         if "," in address:
             raise ValueError(f"one server is expected, not {target!r}")
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdigit():
+            raise ValueError(
+                f"{target!r} is not a target: a host and a port are expected, such as grpc://10.0.0.2:2222"
+            )
         if token is not None and token_file is not None:
             raise ValueError("token and token_file are given: one of them is expected")
         if (token or token_file) and not tls_ca and not _on_this_machine(address):

@@ -113,9 +113,16 @@ class Queue:
         if not named:
             raise ValueError(f"queue {name}: its elements have no components")
         self._keys: List[str] = list(named)
-        parsed = [_component(c) for c in named.values()]
+        parsed = [self._component(key, c) for key, c in named.items()]
         self._dtypes = [dtype for dtype, _ in parsed]
         self._shapes = [shape for _, shape in parsed]
+
+    def _component(self, key: str, c: Component) -> Tuple[np.dtype[Any], Tuple[int, ...]]:
+        try:
+            return _component(c)
+        except (TypeError, ValueError) as error:
+            what = f"component {key!r}" if key else "a value"
+            raise type(error)(f"queue {self.name}: {what}: {error}") from None
 
     def __repr__(self) -> str:
         return f"troupe.pipeline.Queue({self.name!r}, device={self.device!r})"
