@@ -9,7 +9,7 @@ import time
 
 import ops_grid
 import ops_lists
-import ops_rows_array, ops_rows_codecs, ops_rows_csr, ops_rows_data, ops_rows_images, ops_rows_math, ops_rows_nn, ops_rows_quantized, ops_rows_random  # noqa: E401,F401 they fill ops_make.ROWS
+import ops_rows_array, ops_rows_codecs, ops_rows_csr, ops_rows_data, ops_rows_images, ops_rows_math, ops_rows_nn, ops_rows_pictures, ops_rows_quantized, ops_rows_random  # noqa: E401,F401 they fill ops_make.ROWS
 import ops_rows_sparse, ops_rows_state, ops_rows_windows  # noqa: E401,F401
 from ops_call import declaration, read  # noqa: F401
 from ops_compare import difference

@@ -132,6 +132,10 @@ class Arguments(unittest.TestCase):
         for kwargs, want in {
             "The cluster's jobs are: a, b.": {"cluster": {"a": ["h:1"], "b": ["h:2"]}},
             "The tasks of the job a are: 0, 1.": {"cluster": {"a": ["h:1", "h:2"]}},
+            "No such job in cluster: 'c'. The cluster's jobs are: a, b.": {
+                "cluster": {"a": ["h:1"], "b": ["h:2"]},
+                "job_name": "c",
+            },
             "flags is a list of strings, such as ['--gpus=0']": {"cluster": FREE, "flags": "--gpus=0"},
         }.items():
             with self.subTest(kwargs), self.assertRaises((ValueError, TypeError)) as error:

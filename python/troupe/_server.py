@@ -55,6 +55,10 @@ def _server_def(
         if job_name is None:
             job_name = _only(cluster.jobs, "job_name", "The cluster's jobs are")
         if task_index is None:
+            if job_name not in cluster.jobs:
+                raise ValueError(
+                    f"No such job in cluster: {job_name!r}. The cluster's jobs are: {', '.join(cluster.jobs)}."
+                )
             task_index = _only(
                 cluster.task_indices(job_name), "task_index", f"The tasks of the job {job_name} are"
             )
