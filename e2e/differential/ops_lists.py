@@ -122,6 +122,7 @@ CRASHES = [
     ("MatrixDiagV2 MatrixDiagV3 MatrixDiagPartV2 MatrixDiagPartV3 MatrixSetDiagV2 MatrixSetDiagV3", lambda c: (np.abs(c.inputs["k"].astype(np.int64)) > 2**30).any(), "counts diagonals in 32 bits"),
     ("ParseSequenceExample ParseSequenceExampleV2 ParseSingleSequenceExample", lambda c: "feature_list_dense_shapes" in c.attrs and len(c.attrs["feature_list_dense_shapes"]) != len(
         c.attrs.get("feature_list_dense_types", [])), "takes the shapes of all dense features"),
+    ("DecodeImage", lambda c: c.attrs.get("dtype", "uint8") != "uint8" and begins_at_the_top(c.inputs["contents"]), "takes the height of a BMP that begins at the top, which is negative, for a size"),
     ("Bincount DenseBincount RaggedBincount SparseBincount", lambda c: (c.inputs["size"] > 2**31).any(), "makes a result of that size"),
     ("RaggedTensorToTensor", lambda c: any((x < 0).any() for x in c.inputs["row_partition_tensors"]), "reads before the values"),
     ("SparseMatrixSparseCholesky", lambda c: parts_of(c.inputs["input"])[0].shape[-1] == 3, "fails for batches of matrices"),
@@ -360,6 +361,11 @@ def equal_indices(call):
     if isinstance(lists, Kept):
         lists = parts_of(lists)[0]
     return any(len({row.tobytes() for row in x}) < len(x) for x in (lists if isinstance(lists, list) else [lists]) if x.ndim == 2)
+
+
+def begins_at_the_top(files):
+    """Whether one of the files is a BMP of a negative height."""
+    return any(b[:2] == b"BM" and len(b) > 25 and b[25] >= 128 for b in files.reshape(-1))
 
 
 def no_filter(call):
