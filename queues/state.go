@@ -413,7 +413,7 @@ func (s *state) usedAgain() string {
 	if strings.HasPrefix(s.Name, "_") {
 		return "" // it ends with its session
 	}
-	return ", and stays closed: a pipeline.Producer of a Go program opens it anew, tf.raw_ops.DestroyResourceOp(resource=queue.queue_ref) " +
+	return ", and stays closed: a pipeline.Producer of a Go or Python program opens it anew, tf.raw_ops.DestroyResourceOp(resource=queue.queue_ref) " +
 		"or a reset of its container deletes it"
 }
 

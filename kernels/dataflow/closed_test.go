@@ -90,7 +90,7 @@ func TestClosedQueuesSayByWhom(t *testing.T) {
 					shut := kt.Op{Type: "QueueClose" + version, Attrs: attrs, Step: by("first")}
 					again := ""
 					if name != "" {
-						again = `, and stays closed: a pipeline.Producer of a Go program opens it anew, tf.raw_ops.DestroyResourceOp\(resource=queue.queue_ref\) or a reset of its container deletes it`
+						again = `, and stays closed: a pipeline.Producer of a Go or Python program opens it anew, tf.raw_ops.DestroyResourceOp\(resource=queue.queue_ref\) or a reset of its container deletes it`
 					}
 					second := kt.Op{Type: op, Attrs: attrs, Outputs: outputs, Step: by("second")}
 					// The op waits when the queue is closed. That does not end enqueues.
