@@ -157,6 +157,8 @@ func parseJSON(text string) (r Raw, missing string, err error) {
 			return r, "", err
 		}
 		return r, known.missing, nil
+	case err != nil && !strings.Contains(text, `"@type"`): // such as plain text from a command line
+		return r, "", status.InvalidArgumentf(`The JSON is not that of a message with its type, such as {"@type": "google.protobuf.StringValue", "value": "text"}: %v`, err)
 	case err != nil:
 		return r, "", status.InvalidArgumentf("The JSON is not that of a message: %v", err)
 	case a.GetTypeUrl() == "":

@@ -94,7 +94,11 @@ func TestJSONThatIsRefused(t *testing.T) {
 		"not UTF-8": {func() (string, error) {
 			return parse("{\"@type\": \"google.protobuf.StringValue\", \"value\": \"\xff\"}")
 		}, "", status.InvalidArgument, "The JSON is not that of a message"},
-		"nothing": {func() (string, error) { return parse("") }, "", status.InvalidArgument, "The JSON is not that of a message"},
+		"plain text": {func() (string, error) { return parse("hello") }, "", status.InvalidArgument, `with its type, such as {"@type": "google.protobuf.StringValue", "value": "text"}: `},
+		"a string":   {func() (string, error) { return parse(`"hello"`) }, "", status.InvalidArgument, `with its type, such as {"@type": "google.protobuf.StringValue", "value": "text"}: `},
+		"no type":    {func() (string, error) { return parse(`{"value": 3}`) }, "", status.InvalidArgument, `with its type, such as {"@type": "google.protobuf.StringValue", "value": "text"}: `},
+		"no fields":  {func() (string, error) { return parse(`{}`) }, "", status.InvalidArgument, `"@type": "google.protobuf.StringValue" is expected in it`},
+		"nothing":    {func() (string, error) { return parse("") }, "", status.InvalidArgument, "The JSON is not that of a message"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			missing, err := test.try()

@@ -124,7 +124,10 @@ func emptied(containers []string) string {
 	if len(containers) == 0 {
 		return "the default containers"
 	}
-	return strings.Join(containers, ", ")
+	if len(containers) == 1 {
+		return "the container " + containers[0]
+	}
+	return "the containers " + strings.Join(containers, ", ")
 }
 
 // asker asks on a terminal, perhaps several times.

@@ -148,9 +148,9 @@ func TestTerminal(t *testing.T) {
 	for answer, want := range map[string]struct {
 		code int
 		text string
-	}{"y\n": {exit.CodeOK, `emptied a, b; the sessions of`}, "\n": {exit.CodeFailed, `nothing was done`}, "no\n": {exit.CodeFailed, `nothing was done`}} {
+	}{"y\n": {exit.CodeOK, `emptied the containers a, b; the sessions of`}, "\n": {exit.CodeFailed, `nothing was done`}, "no\n": {exit.CodeFailed, `nothing was done`}} {
 		reset := onTerminal(t, "reset", at, "a", "b")
-		reset.shows(`This closes all sessions of grpc://\S+ and empties a, b on all tasks of its cluster. There is nothing in a, b now. Continue\? \[y/N\] `)
+		reset.shows(`This closes all sessions of grpc://\S+ and empties the containers a, b on all tasks of its cluster. There is nothing in a, b now. Continue\? \[y/N\] `)
 		reset.press(answer)
 		reset.shows(want.text)
 		if code := reset.ends(); code != want.code {
@@ -227,9 +227,9 @@ func TestResetOfDurableContainers(t *testing.T) {
 		answer string
 		code   int
 		text   string
-	}{{"n\n", exit.CodeFailed, `nothing was done`}, {"y\n", exit.CodeOK, `emptied other, jobs; the sessions of`}} {
+	}{{"n\n", exit.CodeFailed, `nothing was done`}, {"y\n", exit.CodeOK, `emptied the containers other, jobs; the sessions of`}} {
 		reset := onTerminal(t, "reset", at, "other", "jobs")
-		reset.shows(`empties other, jobs on all tasks of its cluster. There is nothing in other now. Continue\? \[y/N\] `)
+		reset.shows(`empties the containers other, jobs on all tasks of its cluster. There is nothing in other now. Continue\? \[y/N\] `)
 		reset.press("y\n")
 		reset.shows(`jobs is on disk, too, and cannot be restored once deleted there. Continue\? \[y/N\] `)
 		reset.press(want.answer)
