@@ -238,11 +238,13 @@ func (s *Cast) down(task string, why error) {
 			relays = append(relays, r)
 		}
 	}
-	all := make([]*performer, 0, len(s.actors))
-	for _, p := range s.actors {
-		all = append(all, p)
-	}
 	s.mu.Unlock()
+	var all []*performer
+	s.each(func(p *performer) {
+		if p.rare.Load() != nil { // others have no watchers
+			all = append(all, p)
+		}
+	})
 	if Outside(task) {
 		s.outsidersMu.Lock()
 		delete(s.outsiders, task)
@@ -262,9 +264,6 @@ func (s *Cast) down(task string, why error) {
 	}
 	for _, p := range all {
 		r := p.rare.Load()
-		if r == nil {
-			continue
-		}
 		p.mu.Lock()
 		delete(r.watchers, task)
 		for w := range r.outsiders {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,14 +133,19 @@ type Cast struct {
 	topics *topics
 	crew   crew
 
+	counting sync.Mutex // held while the actors are counted
+
 	outsidersMu sync.Mutex       // guards outsiders: messages from outside arrive on the goroutines of their connections
 	outsiders   map[string]*lane // by the addresses of processes outside the cluster
 
 	mu      sync.Mutex // guards the rest: programs send and ask on their own goroutines; the actors themselves handle one message at a time
 	stopped bool
 	actors  map[string]*performer
+	virtual map[*performer]struct{}     // those of the actors that are virtual, which are looked at every few seconds
 	clients map[string]int              // how many of the actors are there because of each client
 	former  map[string]roles.KindStatus // by kind, the totals of ended actors
+	round   uint8                       // the last count of the actors: 1 to 255, in turn
+	twice   map[string]roles.KindStatus // by kind, of former, what that count has counted already; nil when it is over
 	asks    map[string]*ask
 	nextAsk uint64
 	asked   map[Ref]*held // requests that an actor has got and not answered, by their sender
@@ -160,7 +166,7 @@ func New(c Config) *Cast {
 	if c.MaxActors == 0 {
 		c.MaxActors = MaxActors
 	}
-	s := &Cast{config: c, log: c.Log, lanes: map[string]*lane{}, outsiders: map[string]*lane{}, actors: map[string]*performer{}, clients: map[string]int{},
+	s := &Cast{config: c, log: c.Log, lanes: map[string]*lane{}, outsiders: map[string]*lane{}, actors: map[string]*performer{}, virtual: map[*performer]struct{}{}, clients: map[string]int{},
 		asks: map[string]*ask{}, nextAsk: rand.Uint64(), asked: map[Ref]*held{}, relays: map[Ref]relay{}, contexts: map[Ref]requestContext{}, watches: map[Ref]*watch{}, nextID: rand.Uint64() >> 1}
 	s.crew.init()
 	s.tasks.subscribers, s.tasks.watched = map[*Subscription]struct{}{}, c.Watched
@@ -187,9 +193,8 @@ const KindPrefix = "program/"
 
 // List returns the program's actors on the task, in no order. It waits for no actor. Only actors that restart have panicked.
 func (s *Cast) List() []roles.Status {
-	s.mu.Lock()
-	all := slices.Collect(maps.Values(s.actors))
-	s.mu.Unlock()
+	var all []*performer
+	s.each(func(p *performer) { all = append(all, p) })
 	list := make([]roles.Status, 0, len(all))
 	for _, p := range all {
 		list = append(list, p.status())
@@ -197,7 +202,25 @@ func (s *Cast) List() []roles.Status {
 	return list
 }
 
-// Kinds returns the totals of the program's actors on the task by kind, in no order. It waits for no actor.
+// eachPiece is how many actors are looked at before messages and spawns, which need the same lock, get a turn.
+const eachPiece = 1024
+
+// each calls f for the task's actors, with mu held. It lets go of mu now and then: f may not see an actor that is added meanwhile.
+func (s *Cast) each(f func(p *performer)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, p := range s.actors {
+		f(p)
+		if n++; n%eachPiece == 0 {
+			s.mu.Unlock()
+			runtime.Gosched()
+			s.mu.Lock()
+		}
+	}
+}
+
+// Kinds returns the totals of the program's actors on the task by kind, in no order. It waits for no actor. What has been handled never gets less.
 func (s *Cast) Kinds() []roles.KindStatus {
 	all := map[string]*roles.KindStatus{}
 	of := func(kind string) *roles.KindStatus {
@@ -206,14 +229,25 @@ func (s *Cast) Kinds() []roles.KindStatus {
 		}
 		return all[kind]
 	}
+	s.counting.Lock()
+	defer s.counting.Unlock()
 	s.mu.Lock()
-	for kind, k := range s.former {
-		of(kind).Handled, of(kind).Panics, of(kind).Restarts = k.Handled, k.Panics, k.Restarts
-	}
-	for _, p := range s.actors {
+	s.round = s.round%255 + 1
+	s.twice = map[string]roles.KindStatus{}
+	s.mu.Unlock()
+	s.each(func(p *performer) {
+		p.counted = s.round
 		panics, restarts := p.failed()
 		of(p.kind.name).Add(roles.Status{Handled: p.begun.Load(), Panics: panics, Restarts: restarts, Waiting: p.queued()})
+	})
+	s.mu.Lock()
+	for kind, k := range s.former {
+		all, twice := of(kind), s.twice[kind]
+		all.Handled += k.Handled - twice.Handled
+		all.Panics += k.Panics - twice.Panics
+		all.Restarts += k.Restarts - twice.Restarts
 	}
+	s.twice = nil
 	s.mu.Unlock()
 	out := make([]roles.KindStatus, 0, len(all))
 	for _, k := range all {
@@ -229,16 +263,23 @@ func (s *Cast) countEndedLocked(p *performer) {
 			delete(s.clients, r.client)
 		}
 	}
-	name := p.kind.name
-	k := s.former[name]
+	if s.former == nil {
+		s.former = map[string]roles.KindStatus{}
+	}
+	p.addTo(s.former)
+	if s.twice != nil && p.counted == s.round {
+		p.addTo(s.twice)
+	}
+}
+
+// addTo adds the actor's counts to those of its kind.
+func (p *performer) addTo(all map[string]roles.KindStatus) {
+	k := all[p.kind.name]
 	panics, restarts := p.failed()
 	k.Handled += p.begun.Load()
 	k.Panics += panics
 	k.Restarts += restarts
-	if s.former == nil {
-		s.former = map[string]roles.KindStatus{}
-	}
-	s.former[name] = k
+	all[p.kind.name] = k
 }
 
 // Knows reports whether a name is the full name of a task of the cluster.
@@ -521,7 +562,17 @@ func (s *Cast) addLocked(name string, arguments *wire.Content, kind *actorKind, 
 		p.needRare().client = client
 	}
 	s.actors[name] = p
+	if kind.Virtual != nil {
+		s.virtual[p] = struct{}{}
+	}
 	return p, nil
+}
+
+// removeLocked frees the name of an actor that handles no more messages, and adds its counts to the totals.
+func (s *Cast) removeLocked(p *performer) {
+	delete(s.actors, p.name)
+	delete(s.virtual, p)
+	s.countEndedLocked(p)
 }
 
 func list(kinds map[string]*actorKind) string {

@@ -174,7 +174,7 @@ func newNetwork(t *testing.T, tasks ...string) (*network, chan any) {
 		}
 		for task, s := range n.casts {
 			s.mu.Lock()
-			if left := s.bytes.Load(); left != 0 || len(s.actors)+len(s.asked)+len(s.asks)+len(s.relays)+len(s.watches) > 0 {
+			if left := s.bytes.Load(); left != 0 || len(s.actors)+len(s.virtual)+len(s.asked)+len(s.asks)+len(s.relays)+len(s.watches) > 0 {
 				t.Errorf("%s keeps %d bytes, %d actors, %d and %d requests, %d watches", task, left, len(s.actors), len(s.asked), len(s.asks), len(s.watches))
 			}
 			s.mu.Unlock()

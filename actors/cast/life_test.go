@@ -756,3 +756,61 @@ func TestChildren(t *testing.T) {
 		})
 	}
 }
+
+// TestTotalsNeverDecrease counts actors while others end, which lets them do between any two pieces of the count: what a kind's actors have handled
+// together is never less than before, and right in the end.
+func TestTotalsNeverDecrease(t *testing.T) {
+	n, _ := newNetwork(t, "a")
+	s := n.casts["a"]
+	s.kinds["idle"] = &actorKind{"idle", Maker{Make: func(*Context, proto.Message) (Actor, error) { return &idle{}, nil }}}
+	begin := func(i int) Ref {
+		ref, err := s.Spawn(t.Context(), "idle", Ref{Name: fmt.Sprint("actor-", i)}, nil)
+		if err == nil {
+			err = s.Send(t.Context(), Ref{}, ref, text("a message"))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		return ref
+	}
+	end := func(ref Ref) {
+		if err := s.End(t.Context(), ref); err != nil {
+			t.Error(err)
+		}
+	}
+	const actors = 3*eachPiece + 7
+	var all [actors]Ref
+	for i := range all {
+		all[i] = begin(i)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i, ref := range all {
+			end(ref)
+			all[i] = begin(actors + i)
+		}
+		for _, ref := range all {
+			end(ref)
+		}
+	}()
+	last := uint64(0)
+	for over := false; !over; {
+		select {
+		case <-ended:
+			over = true
+		default:
+		}
+		for _, k := range s.Kinds() {
+			if k.Handled < last {
+				t.Fatalf("%d messages were handled, and %d before", k.Handled, last)
+			}
+			last = k.Handled
+		}
+	}
+	for _, k := range s.Kinds() {
+		if k.Handled != 2*actors || k.Actors != 0 {
+			t.Errorf("%d messages were handled of %d, and %d actors are left", k.Handled, 2*actors, k.Actors)
+		}
+	}
+}

@@ -74,8 +74,9 @@ type performer struct {
 	begins, turns, revives bool
 	running, suspended     bool
 
-	settled bool // it has no more requests, since it has ended; guarded by cast.mu
-	always  bool // a virtual actor that lives without messages; never changes
+	settled bool  // it has no more requests, since it has ended; guarded by cast.mu
+	counted uint8 // the last round of the cast's that has counted it; guarded by cast.mu
+	always  bool  // a virtual actor that lives without messages; never changes
 
 	// Owned by the actor's goroutine.
 	notice  bool // what is being handled is of one of the actor's own sources
@@ -862,9 +863,8 @@ func (p *performer) finish(why error) {
 	left = append(p.discardStash(), left...)
 	s.mu.Lock()
 	if s.actors[p.name] == p {
-		delete(s.actors, p.name)
+		s.removeLocked(p)
 	}
-	s.countEndedLocked(p)
 	waiting := p.settleLocked()
 	s.mu.Unlock()
 	reason := why

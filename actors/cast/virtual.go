@@ -2,6 +2,7 @@ package cast
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -170,13 +171,7 @@ func (s *Cast) keepUp() {
 func (s *Cast) virtuals() []*performer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []*performer
-	for _, p := range s.actors {
-		if p.kind.Virtual != nil {
-			all = append(all, p)
-		}
-	}
-	return all
+	return slices.Collect(maps.Keys(s.virtual))
 }
 
 // passivate makes a virtual actor end if it is still idle.
@@ -216,7 +211,7 @@ func (p *performer) retire() (over bool, why error) {
 	p.mu.Lock()
 	if over = p.stopping.Load() || p.queue.empty() && int(p.next) == len(p.taken.items); over {
 		p.ended, p.retired = true, true
-		delete(s.actors, p.name)
+		s.removeLocked(p)
 	} else {
 		p.life = newLife(p)
 	}

@@ -201,6 +201,11 @@ class Actors(unittest.TestCase):
                 self.assertEqual(actor.ask(EMPTY, timeout=20)["value"], "0")
                 actor.end(20)
                 self.assertIsNone(watch.wait(20))  # it has begun with the first ones
+            with troupe.Actor.spawn(secured["target"], "", "counter", timeout=20, **files) as actor:
+                for times in range(20):
+                    os.utime(files["tls_ca"], (times, times))
+                    self.assertEqual(actor.ask(EMPTY, timeout=20)["value"], "0")
+                self.assertLessEqual(len(actor._connection._channels), actor._connection._KEPT)
 
     def ended(self, actor):
         with actor.watch(20) as watch:

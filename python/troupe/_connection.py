@@ -49,9 +49,12 @@ def grpc_module(needed_by: str) -> Any:
 class Connection:
     """A connection to a server. It may be used by several threads.
 
-    When the files with its certificates are replaced, later calls have the new ones; those that have begun go on. Files
-    that cannot be used, such as a certificate whose key is not there yet, leave what was read before.
+    When the files with its certificates are replaced, later calls have the new ones; those that have begun go on, until
+    the files have been replaced as often as _KEPT says: then they fail with CANCELLED. Files that cannot be used, such as
+    a certificate whose key is not there yet, leave what was read before.
     """
+
+    _KEPT = 8  # channels, each with the certificates of its time
 
     def __init__(
         self,
@@ -119,6 +122,8 @@ class Connection:
                     self._channels.append(self._open())
                 except (OSError, ValueError):  # ssl.SSLError is an OSError
                     pass  # until the files change again
+                if len(self._channels) > self._KEPT:
+                    self._channels.pop(0).close()
             return self._channels[-1]
 
     def metadata(self) -> List[Tuple[str, str]]:
