@@ -50,7 +50,7 @@ test-plain:
 	CGO_ENABLED=0 go test -parallel 4 -timeout 60m ./e2e/... ./examples/... ./graph/... $(GATED)
 
 test-race:
-	CGO_ENABLED=1 go test -race -timeout 20m $(RACED)
+	CGO_ENABLED=1 go test -race -timeout 30m $(RACED)
 
 # Devices and kernels, under the race detector, on the machine's cards, or without any on a driver that runs the kernels
 # on the CPU.
