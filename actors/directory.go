@@ -145,14 +145,14 @@ func (d *directory) lives(n resourceName) (home, bool) {
 }
 
 // note records what another directory has decided, or what has moved. An answer that was given before a resource moved may come after the news that
-// it has.
+// it has. What is known of a home that is gone gives way to all news.
 func (d *directory) note(m *wire.Note) {
 	for _, r := range m.Resources {
 		n, h := nameOf(r), homeOf(r)
 		if d.room(n, h) != nil {
 			continue // the deciding directory refuses names beyond that
 		}
-		if d.homes[n].moves <= h.moves {
+		if _, alive := d.lives(n); !alive || d.homes[n].moves <= h.moves {
 			d.keep(n, h)
 		}
 	}
@@ -451,8 +451,11 @@ func (t *Task) deciders(resources []*wire.Resource) []string {
 // answerTime bounds the wait for an answer from another task's actor that computes nothing.
 const answerTime = 4 * time.Second
 
-// maxClaims is how often resources are claimed for a session while tasks that decide go and come back.
-const maxClaims = 10
+// claimPause is how long a session waits before it claims resources again, and lastClaimPause bounds it: it doubles each time.
+const (
+	claimPause     = 5 * time.Millisecond
+	lastClaimPause = 640 * time.Millisecond
+)
 
 // homesOf returns the devices of resources, as the directories decide, for a session of a client; "" is one that is not told apart.
 func (t *Task) homesOf(ctx context.Context, client string, resources []place.Resource) ([]string, error) {
@@ -460,14 +463,7 @@ func (t *Task) homesOf(ctx context.Context, client string, resources []place.Res
 	for i, r := range resources {
 		wanted[i] = &wire.Resource{Container: r.Container, Kind: r.Kind, Name: r.Name, Device: r.Default, Claimer: t.name, Client: client}
 	}
-	if err := t.unseen(t.deciders(wanted)); err != nil {
-		return nil, err
-	}
-	began := time.Now()
-	claimed, err := t.claim(ctx, wanted)
-	for tries := 1; tries < maxClaims && status.CodeOf(err) == status.Unavailable && time.Since(began) < answerTime && ctx.Err() == nil; tries++ {
-		claimed, err = t.claim(ctx, wanted) // a task that decides has gone: another one takes its place, or it is back
-	}
+	claimed, err := t.claimAll(ctx, wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -484,6 +480,25 @@ func (t *Task) homesOf(ctx context.Context, client string, resources []place.Res
 		t.directory.Send(told)
 	}
 	return homes, nil
+}
+
+// claimAll is claim, and claims again if a task that decides has gone meanwhile: another one takes its place, or it comes back.
+func (t *Task) claimAll(ctx context.Context, resources []*wire.Resource) (claimed []*wire.Resource, err error) {
+	for pause := claimPause; ; pause *= 2 {
+		if err := t.unseen(t.deciders(resources)); err != nil {
+			return nil, err
+		}
+		if claimed, err = t.claim(ctx, resources); status.CodeOf(err) != status.Unavailable || pause > lastClaimPause {
+			return claimed, err
+		}
+		again := time.NewTimer(pause)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return nil, err
+		}
+	}
 }
 
 // claim asks the directories for the homes of resources: one message to each task that decides some of them, all concurrently.

@@ -185,6 +185,7 @@ func (h *handing) send(ctx context.Context, to string, r *wire.Resource, d conta
 	if home == nil {
 		return nil, status.Internalf("%s has not said where %s is", to, r.Name)
 	}
+	home.Moves = max(home.Moves, r.Moves+1) // tasks of older versions do not count
 	return home, nil
 }
 

@@ -153,6 +153,10 @@ func (s *Session) beginStep(st *step, p *plan, feeds kernels.Feeds, out kernels.
 		st.uncount()
 		s.leave(st)
 		p.local.release()
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		st.sent.set() // the task that leaves may wait for it
+		st.done.set()
 		return errMoved
 	}
 	return nil

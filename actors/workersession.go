@@ -274,18 +274,23 @@ func (c *compiling) abandon() {
 		return
 	}
 	c.session.mu.Lock()
-	defer c.session.mu.Unlock()
-	if c.ended && c.plan != nil {
-		c.plan.release()
+	var unused *compiledPlan
+	if c.claims--; c.ended {
+		unused = c.plan
 	}
-	c.claims--
+	c.session.mu.Unlock()
+	if unused != nil {
+		unused.release()
+	}
 }
 
 // end says what became of the plan, to which the caller has a reference if err is nil.
 func (c *compiling) end(p *compiledPlan, err error) {
 	c.session.mu.Lock()
 	defer c.session.mu.Unlock()
-	delete(c.session.coming, c.id)
+	if c.session.coming[c.id] == c {
+		delete(c.session.coming, c.id)
+	}
 	c.ended, c.plan, c.err = true, p, err
 	if err == nil {
 		for range c.claims {
