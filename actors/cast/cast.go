@@ -133,7 +133,7 @@ type Cast struct {
 	topics *topics
 	crew   crew
 
-	counting sync.Mutex // held while the actors are counted
+	counting sync.Mutex // guards twice from a second count at the same time: scrapes come on their own goroutines
 
 	outsidersMu sync.Mutex       // guards outsiders: messages from outside arrive on the goroutines of their connections
 	outsiders   map[string]*lane // by the addresses of processes outside the cluster
