@@ -152,7 +152,7 @@ func (d *directory) note(m *wire.Note) {
 		if d.room(n, h) != nil {
 			continue // the deciding directory refuses names beyond that
 		}
-		if _, alive := d.lives(n); !alive || d.homes[n].moves <= h.moves {
+		if known, alive := d.lives(n); !alive || known.moves <= h.moves {
 			d.keep(n, h)
 		}
 	}
