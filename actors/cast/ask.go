@@ -2,7 +2,6 @@ package cast
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -138,14 +137,14 @@ func (s *Cast) register(a *ask) (name string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
-		return "", s.stopping()
+		return "", s.stopping
 	}
 	return s.registerLocked(a), nil
 }
 
 func (s *Cast) registerLocked(a *ask) (name string) {
 	s.nextAsk++
-	name = "?" + strconv.FormatUint(s.nextAsk, 36)
+	name = numbered("?", s.nextAsk, 36)
 	s.asks[name] = a
 	return name
 }

@@ -118,20 +118,21 @@ type Config struct {
 
 // Cast holds the program's actors on a task. All methods may be called concurrently.
 type Cast struct {
-	config Config
-	log    *slog.Logger
-	life   context.Context
-	die    context.CancelFunc
-	work   sync.WaitGroup // couriers
-	bytes  atomic.Int64   // that wait for all actors
-	lanes  map[string]*lane
-	tasks  hub
-	drops  drops
-	placer *placer
-	kinds  map[string]*actorKind // the program's
-	keeper *actorKind            // of keepers and anchors
-	topics *topics
-	crew   crew
+	config   Config
+	log      *slog.Logger
+	life     context.Context
+	die      context.CancelFunc
+	stopping error          // for what ends with the server
+	work     sync.WaitGroup // couriers
+	bytes    atomic.Int64   // that wait for all actors
+	lanes    map[string]*lane
+	tasks    hub
+	drops    drops
+	placer   *placer
+	kinds    map[string]*actorKind // the program's
+	keeper   *actorKind            // of keepers and anchors
+	topics   *topics
+	crew     crew
 
 	counting sync.Mutex // guards twice from a second count at the same time: scrapes come on their own goroutines
 
@@ -168,6 +169,7 @@ func New(c Config) *Cast {
 	}
 	s := &Cast{config: c, log: c.Log, lanes: map[string]*lane{}, outsiders: map[string]*lane{}, actors: map[string]*performer{}, virtual: map[*performer]struct{}{}, clients: map[string]int{},
 		asks: map[string]*ask{}, nextAsk: rand.Uint64(), asked: map[Ref]*held{}, relays: map[Ref]relay{}, contexts: map[Ref]requestContext{}, watches: map[Ref]*watch{}, nextID: rand.Uint64() >> 1}
+	s.stopping = status.Errorf(status.Cancelled, "The server of %s is stopping.", c.Self)
 	s.crew.init()
 	s.tasks.subscribers, s.tasks.watched = map[*Subscription]struct{}{}, c.Watched
 	s.life, s.die = context.WithCancel(context.Background())
@@ -300,13 +302,13 @@ func (s *Cast) Stop(ctx context.Context) error {
 	s.mu.Unlock()
 	s.die()
 	for ref, id := range watched {
-		s.ended(ref, id, s.stopping())
+		s.ended(ref, id, s.stopping)
 	}
 	for _, a := range asks {
-		a.settle(content{}, s.stopping())
+		a.settle(content{}, s.stopping)
 	}
 	for _, p := range all {
-		p.dismiss(s.stopping())
+		p.dismiss(s.stopping)
 	}
 	var late []string
 	for _, p := range all {
@@ -332,10 +334,6 @@ func (s *Cast) Stop(ctx context.Context) error {
 		return status.Errorf(status.DeadlineExceeded, "the actors of %s have ended, and their goroutines have not", s.config.Self)
 	}
 	return nil
-}
-
-func (s *Cast) stopping() error {
-	return status.Errorf(status.Cancelled, "The server of %s is stopping.", s.config.Self)
 }
 
 // errand runs f, which sends something to a task and ends with its context, on a goroutine that Stop
@@ -461,7 +459,7 @@ func (s *Cast) createWith(ctx context.Context, ref Ref, q *wire.Spawn, parent *l
 	if err := checkName(ref.Name); err != nil {
 		return Ref{}, err
 	}
-	if parent != nil {
+	if ref.Task == s.config.Self { // as request does, without a message
 		_, err = s.await(ctx, ref.Task, asking{}, func(asker Ref) error {
 			s.spawn(ref.Name, q, asker, parent)
 			return nil
@@ -476,7 +474,16 @@ func (s *Cast) createWith(ctx context.Context, ref Ref, q *wire.Spawn, parent *l
 }
 
 // generated returns the name of an actor that is given none.
-func generated(kind string, id uint64) string { return kind + "-" + strconv.FormatUint(id, 36) }
+func generated(kind string, id uint64) string { return numbered(kind+"-", id, 36) }
+
+// numbered returns a prefix followed by a number in a base. It makes no string but its result.
+func numbered(prefix string, n uint64, base int) string {
+	var b [maxNumbered]byte
+	return string(strconv.AppendUint(append(b[:0], prefix...), n, base))
+}
+
+// maxNumbered is how many bytes of a numbered name are put together without memory of their own.
+const maxNumbered = 64
 
 // End lets an actor handle its queued messages, ends it, and waits until it has ended.
 func (s *Cast) End(ctx context.Context, ref Ref) error {
@@ -538,7 +545,7 @@ func (s *Cast) admit(name string, q *wire.Spawn, asker Ref, parent *life) (p *pe
 	there := s.actors[name]
 	switch {
 	case s.stopped:
-		return nil, false, s.stopping()
+		return nil, false, s.stopping
 	case there != nil && q.GetEnsure() && there.kind.name == q.GetKind():
 		return there, false, nil
 	case there != nil:
@@ -604,7 +611,7 @@ func (s *Cast) findLocked(name string) (*performer, error) {
 	p := s.actors[name]
 	switch {
 	case p == nil && s.stopped:
-		return nil, s.stopping()
+		return nil, s.stopping
 	case p == nil:
 		return nil, notBegun(status.Errorf(status.NotFound, "There is no actor %s on %s", name, s.config.Self))
 	}

@@ -21,7 +21,7 @@ func (t *topics) route(ctx context.Context, topic string) ([]string, error) {
 		case <-ctx.Done():
 			return nil, status.From(ctx.Err())
 		case <-t.cast.life.Done():
-			return nil, t.cast.stopping()
+			return nil, t.cast.stopping
 		}
 	}
 }

@@ -3,7 +3,6 @@ package cast
 import (
 	"context"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -94,19 +93,19 @@ func (m *mailbox) schedule(due bool) {
 	m.running = m.running || due
 	m.mu.Unlock()
 	if due {
-		m.cast.crew.pool.Schedule(m.run)
+		m.cast.crew.pool.Run(m)
 	}
 }
 
-// run handles what waits, and leaves the goroutine to others after a number of messages.
-func (m *mailbox) run() {
+// Run handles what waits, and leaves the goroutine to others after a number of messages.
+func (m *mailbox) Run() {
 	pool := m.cast.crew.pool
 	for range pool.Throughput() {
 		if !m.handle() {
 			return
 		}
 	}
-	pool.Schedule(m.run)
+	pool.Run(m)
 }
 
 // handle handles the next message. It returns false, and the actor no longer runs, if there is none.
@@ -204,5 +203,5 @@ func (c *crew) take(system *actor.ActorSystem, p *performer) (*actor.PID, error)
 	defer func() { c.next = nil }()
 	// The actor system's ids are separate, because a name may be reused before the system has forgotten it.
 	c.taken++
-	return system.Root.SpawnNamed(c.props, idPrefix+strconv.FormatUint(c.taken, 10))
+	return system.Root.SpawnNamed(c.props, numbered(idPrefix, c.taken, 10))
 }

@@ -55,8 +55,8 @@ type performer struct {
 	mu       sync.Mutex // guards the rest: senders queue messages on their own goroutines
 	pid      *actor.PID // nil until the actor system has assigned it
 	queue    queue
-	posted   *posted     // what waits in its mailbox; nil if it is nothing but turns and the like
-	ensuring *[]ensuring // requests that wait until it has started or ended; nil if there are none
+	posted   *posted   // what waits in its mailbox; nil if it is nothing but turns and the like
+	ensuring *requests // that wait until it has started or ended; nil if there are none
 
 	waiting    atomic.Bool // a sender waits for room
 	stopping   atomic.Bool
@@ -156,11 +156,36 @@ type ensuring struct {
 	anew    bool // another actor is to be created when this one has ended
 }
 
+// requests are those for an actor that is to exist: nearly always the one that has spawned it. nil has none.
+type requests struct {
+	first ensuring
+	more  []ensuring
+}
+
+func (r *requests) count() int {
+	if r == nil {
+		return 0
+	}
+	return 1 + len(r.more)
+}
+
+// all yields the requests in their order.
+func (r *requests) all(yield func(ensuring) bool) {
+	if r == nil || !yield(r.first) {
+		return
+	}
+	for _, e := range r.more {
+		if !yield(e) {
+			return
+		}
+	}
+}
+
 // join answers a request for the actor when it has started. If it is ending, another one is created afterwards. It returns false if it has ended.
 func (p *performer) join(q *wire.Spawn, asker Ref) bool {
 	p.mu.Lock()
 	ending := p.ended || p.closing || p.stopping.Load()
-	exists, full := p.started && !ending, p.ensuring != nil && len(*p.ensuring) >= MaxQueued
+	exists, full := p.started && !ending, p.ensuring.count() >= MaxQueued
 	if p.closed {
 		p.mu.Unlock()
 		return false
@@ -180,19 +205,17 @@ func (p *performer) join(q *wire.Spawn, asker Ref) bool {
 
 func (p *performer) ensureLocked(e ensuring) {
 	if p.ensuring == nil {
-		p.ensuring = &[]ensuring{e}
+		p.ensuring = &requests{first: e}
 		return
 	}
-	*p.ensuring = append(*p.ensuring, e)
+	p.ensuring.more = append(p.ensuring.more, e)
 }
 
 // ensuredLocked returns the requests that wait until the actor has started or ended, and forgets them.
-func (p *performer) ensuredLocked() []ensuring {
+func (p *performer) ensuredLocked() *requests {
 	waiting := p.ensuring
-	if p.ensuring = nil; waiting == nil {
-		return nil
-	}
-	return *waiting
+	p.ensuring = nil
+	return waiting
 }
 
 // exists answers the requests for the actor, which has started.
@@ -200,13 +223,13 @@ func (p *performer) exists() {
 	p.mu.Lock()
 	p.started = true
 	waiting := p.ensuredLocked()
-	for _, e := range waiting {
+	for e := range waiting.all {
 		if e.anew {
 			p.ensureLocked(e)
 		}
 	}
 	p.mu.Unlock()
-	for _, e := range waiting {
+	for e := range waiting.all {
 		if !e.anew {
 			p.cast.answer(e.asker, nil)
 		}
@@ -236,7 +259,7 @@ func (p *performer) succeed(reason error) {
 	}
 	left := p.ensuredLocked()
 	p.mu.Unlock()
-	for _, e := range left {
+	for e := range left.all {
 		if e.anew {
 			p.cast.spawn(p.name, e.request, e.asker, nil)
 			continue
@@ -459,7 +482,7 @@ func (p *performer) Receive(c actor.Context) {
 	case revival:
 		over, why = p.revive()
 	case *actor.Stopping: // the actor system is shutting down
-		p.finish(p.cast.stopping())
+		p.finish(p.cast.stopping)
 	}
 	if over {
 		p.finish(why)

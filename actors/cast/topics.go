@@ -396,7 +396,7 @@ func (s *Cast) Listen(ctx context.Context, topic string, receive func(ctx contex
 		s.mu.Lock()
 		if s.stopped {
 			s.mu.Unlock()
-			return s.stopping()
+			return s.stopping
 		}
 		s.nextID++
 		p, err = s.addLocked(generated(listenerKind, s.nextID), nil, kind, asker, nil, "")

@@ -114,7 +114,7 @@ func (s *Cast) anew(ctx context.Context, wait bool, do func() error) error {
 			return status.From(ctx.Err())
 		case <-s.life.Done():
 			t.Stop()
-			return s.stopping()
+			return s.stopping
 		}
 		pause = min(2*pause, relocateLast)
 		began := time.Now()

@@ -51,7 +51,7 @@ func (s *Cast) watch(ref Ref, tell func(Ended)) (w *watch, cancel func(), err er
 	s.mu.Lock()
 	if s.stopped {
 		s.mu.Unlock()
-		return nil, nil, s.stopping()
+		return nil, nil, s.stopping
 	}
 	w = s.watches[ref]
 	if w == nil {

@@ -13,12 +13,20 @@ import (
 // would have to grow its stack again, which costs more than many steps. There are as many goroutines as concurrent work needs, and never a
 // queue. All methods may be called concurrently.
 type Pool struct {
-	work chan func()
+	work chan Runner
 	quit chan struct{}
 	wg   sync.WaitGroup
 }
 
 var _ actor.Dispatcher = (*Pool)(nil)
+
+// Runner is what a pool runs.
+type Runner interface{ Run() }
+
+// call is a function as a Runner. A conversion to Runner takes no memory.
+type call func()
+
+func (f call) Run() { f() }
 
 const (
 	// idleTime is how long an idle goroutine waits for work.
@@ -28,34 +36,37 @@ const (
 )
 
 // NewPool makes a pool without goroutines.
-func NewPool() *Pool { return &Pool{work: make(chan func()), quit: make(chan struct{})} }
+func NewPool() *Pool { return &Pool{work: make(chan Runner), quit: make(chan struct{})} }
 
 // Schedule runs f on a goroutine of the pool.
-func (p *Pool) Schedule(f func()) {
+func (p *Pool) Schedule(f func()) { p.Run(call(f)) }
+
+// Run is Schedule of what has no function of its own, which would take memory each time.
+func (p *Pool) Run(w Runner) {
 	select {
-	case p.work <- f:
+	case p.work <- w:
 	default:
-		p.wg.Go(contain.Func(nil, "A goroutine of the pool", func() { p.serve(f) }, nil))
+		p.wg.Go(contain.Func(nil, "A goroutine of the pool", func() { p.serve(w) }, nil))
 	}
 }
 
 // Throughput returns the number of messages that an actor handles in a turn.
 func (p *Pool) Throughput() int { return poolTurn }
 
-// run calls f. A panic ends only f; callers that must report a panic recover it first.
-func (p *Pool) run(f func()) {
+// run does the work. A panic ends only that; callers that must report a panic recover it first.
+func (p *Pool) run(w Runner) {
 	defer contain.Recover(nil, "Work on the pool", nil)
-	f()
+	w.Run()
 }
 
-func (p *Pool) serve(f func()) {
-	p.run(f)
+func (p *Pool) serve(w Runner) {
+	p.run(w)
 	idle := time.NewTimer(idleTime)
 	defer idle.Stop()
 	for {
 		select {
-		case f := <-p.work:
-			p.run(f)
+		case w := <-p.work:
+			p.run(w)
 			idle.Reset(idleTime)
 		case <-idle.C:
 			return
