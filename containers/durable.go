@@ -116,14 +116,25 @@ func (s *store) keep(i id, r Resource) error {
 	if err != nil {
 		return err
 	}
-	if err := k.store.Admits(durable.Adds(len(about) + durable.Size(d.State))); err != nil {
+	v, isVariable := r.(*Variable)
+	byPictures := isVariable && k.every(s.container) > 0
+	if isVariable {
+		if err := v.keepable(v.value, byPictures); err != nil { // one that comes from another task has a value
+			return err
+		}
+	}
+	need := durable.Adds(len(about) + durable.Size(d.State))
+	if byPictures {
+		need = need.InPieces(pieceBytes)
+	}
+	if err := k.store.Admits(need); err != nil {
 		return err
 	}
 	cell, err := k.store.Create(durable.Place{Device: k.device, Container: s.container, Kind: i.kind, Name: i.name}, about)
 	if err != nil {
 		return err
 	}
-	if v, ok := r.(*Variable); ok && k.every(s.container) > 0 {
+	if byPictures {
 		v.keepBy(cell, k.pictures, k.every(s.container))
 	} else {
 		d.Keep(cell)

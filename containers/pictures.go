@@ -186,15 +186,21 @@ func (p *Pictures) write(values map[*Variable]*tensor.Tensor, last bool) (err er
 		}
 	}()
 	heads := map[*Variable]head{}
-	total := 0
-	for _, t := range values {
-		total += t.ByteSize()
+	total, largest := 0, pieceBytes
+	for v, t := range values {
+		// Before the first piece: what a picture that fails later has written must not be taken for a part of the next one.
+		if err := v.keepable(t, true); err != nil {
+			return err
+		}
+		if total += t.ByteSize(); t.DType().Size() == 0 {
+			largest = max(largest, t.ByteSize())
+		}
 	}
 	need := durable.Adds(total) // beside those that are there, until all are written
 	if last {
 		need = durable.Replaces(total, total) // there is no other time for it, whatever the limit
 	}
-	if err := p.store.Admits(need); err != nil {
+	if err := p.store.Admits(need.InPieces(largest)); err != nil {
 		return err
 	}
 	for v, t := range values {
@@ -224,9 +230,6 @@ func (p *Pictures) write(values map[*Variable]*tensor.Tensor, last bool) (err er
 // pieces writes a value in pieces, one after the other, so that they take no more memory than one.
 func (p *Pictures) pieces(v *Variable, t *tensor.Tensor) (head, error) {
 	h := headOf(t, v.written.Number+1)
-	if t.DType().Size() == 0 && t.ByteSize() > mostStrings {
-		return h, status.Errorf(status.ResourceExhausted, "the value of variable %s has %d bytes of strings, and at most %d can be kept", v.Name, t.ByteSize(), mostStrings)
-	}
 	for i := range h.Pieces {
 		tx := p.store.Begin()
 		tx.Set(v.cell, pieceKey(h.Number, i), pieceOf(t, i))

@@ -3,7 +3,9 @@ package containers
 import (
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -294,6 +296,81 @@ func TestPicturesWithoutRoom(t *testing.T) {
 		if err := k.pictures.take(time.Hour); err != nil {
 			t.Errorf("a picture with room: %v", err)
 		}
+	}
+	k.stop()
+}
+
+// mebibytes returns strings of n MiB in all, which are the same mebibyte of memory.
+func mebibytes(n int) *tensor.Tensor {
+	t, err := tensor.New(tensor.Host, tensor.String, tensor.Shape{int64(n)})
+	if err != nil {
+		panic(err)
+	}
+	for i := range t.Strings() {
+		t.Strings()[i] = mebibyte
+	}
+	return t
+}
+
+var mebibyte = strings.Repeat("x", 1<<20)
+
+// TestTooLargeToKeep: a value that cannot be kept is refused when it is assigned, or restored. Other variables change as before.
+func TestTooLargeToKeep(t *testing.T) {
+	dir := t.TempDir()
+	k := openKept(t, dir, time.Hour)
+	large, other := k.variable("large", tensor.String), k.variable("other", tensor.Int64)
+	wantCode(t, assign(nil, large, mebibytes(1025)), status.ResourceExhausted, "1074790400 bytes of strings")
+	if large.Initialized() {
+		t.Error("it has a value that cannot be kept")
+	}
+	if err := assign(nil, large, mebibytes(2)); err != nil {
+		t.Error(err)
+	}
+	if err := k.pictures.take(time.Hour); err != nil {
+		t.Error(err)
+	}
+	if err := assign(nil, other, tensor.Scalar(tensor.Int64, int64(1))); err != nil {
+		t.Error(err)
+	}
+	k.stop()
+
+	k = openKept(t, dir, 0)
+	wantCode(t, assign(nil, k.variable("large", tensor.String), mebibytes(1025)), status.ResourceExhausted, ":snapshot=30s")
+	v := NewVariable("moved", tensor.String)
+	v.Assign(mebibytes(1025))
+	wantCode(t, k.Adopt("c", "Var", "moved", v), status.ResourceExhausted, ":snapshot=30s")
+	k.stop()
+}
+
+// TestPicturesTakeLittleMemory: a variable that is kept by pictures needs no room for a second value in the process's memory, neither when it is assigned nor when
+// it is written.
+func TestPicturesTakeLittleMemory(t *testing.T) {
+	k := openKept(t, t.TempDir(), time.Hour)
+	v := k.variable("v", tensor.Uint8)
+	const size = 2 * pieceBytes
+	memory := tensor.NewPool("test", 0)
+	zeros := func() *tensor.Tensor {
+		value, err := tensor.New(memory, tensor.Uint8, tensor.Shape{size})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+	first, second := zeros(), zeros()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))                      // a collection counts what the files are made of, which depends on when it runs
+	tensor.Process.SetLimit((tensor.Process.Held() + size*3/4) * 16 / 15) // a sixteenth is a reserve
+	defer tensor.Process.SetLimit(0)
+	if err := assign(nil, v, first); err != nil {
+		t.Errorf("the first value: %v", err)
+	}
+	if err := k.pictures.take(time.Hour); err != nil {
+		t.Errorf("its picture: %v", err)
+	}
+	if err := assign(nil, v, second); err != nil {
+		t.Errorf("the second value: %v", err)
+	}
+	if err := k.Clear("c"); err != nil {
+		t.Error(err)
 	}
 	k.stop()
 }

@@ -197,23 +197,33 @@ func (m *Manager) RestoreVariable(from durable.Source, container string, about [
 	}
 	if v.cell != nil {
 		v.written = s.head
-		m.resume(v, container, s.stale)
+		if err := m.resume(v, container, s.stale); err != nil {
+			v.set(nil)
+			return nil, err
+		}
 	}
 	return v, nil
 }
 
-// resume keeps a restored variable as its container is kept now, which may be in another way than before, and removes what is not needed.
-func (m *Manager) resume(v *Variable, container string, stale [][]byte) {
+// resume keeps a restored variable as its container is kept now, which may be in another way than before, and removes what is not needed. It
+// refuses a value that cannot be kept in that way.
+func (m *Manager) resume(v *Variable, container string, stale [][]byte) error {
+	k := m.keepingOf(container)
+	if k != nil {
+		if err := v.keepable(v.value, k.every(container) > 0); err != nil {
+			return err
+		}
+	}
 	tidy := v.cell.Store().Cleanup()
 	for _, key := range stale {
 		tidy.Delete(v.cell, key)
 	}
-	if k := m.keepingOf(container); k != nil {
+	if k != nil {
 		if every := k.every(container); every > 0 {
 			v.keepBy(v.cell, k.pictures, every)
 			v.dirty = v.value != nil && v.written.Pieces == 0
 			tidy.End(func(error) {}) // the next restart tries again
-			return
+			return nil
 		}
 	}
 	if v.written.Pieces > 0 {
@@ -225,6 +235,7 @@ func (m *Manager) resume(v *Variable, container string, stale [][]byte) {
 		v.written = head{}
 	}
 	tidy.End(func(error) {})
+	return nil
 }
 
 // unwritten returns the value, with a reference for the caller, if it has changed since the last call.
@@ -268,13 +279,22 @@ func (v *Variable) changeable(t *tensor.Tensor) error {
 	was, size := sizeOf(v.value), sizeOf(t)
 	if v.pictures != nil {
 		// It is written later: what is refused now is what makes it larger, and, once a picture could not be written, all.
-		return cmp.Or(v.pictures.failed(v.every), v.cell.Store().Admits(durable.Adds(max(size-was, 0))))
+		return cmp.Or(v.pictures.failed(v.every), v.keepable(t, true), v.cell.Store().Admits(durable.Adds(max(size-was, 0)).InPieces(pieceBytes)))
 	}
-	if size > mostAtOnce {
+	return cmp.Or(v.keepable(t, false), v.cell.Store().Admits(durable.Replaces(was, size)))
+}
+
+// keepable returns an error if t, which may be nil, cannot be kept as the variable's value, by pictures or at every step. It must not become the
+// value: the pictures of all variables of its interval would fail, or a commit.
+func (v *Variable) keepable(t *tensor.Tensor, byPictures bool) error {
+	switch size := sizeOf(t); {
+	case !byPictures && size > mostAtOnce:
 		return status.Errorf(status.ResourceExhausted, "variable %s has %d bytes, and a durable variable that is written at every step has at most %d: keep it by snapshots (:snapshot=30s), or in another container",
 			v.Name, size, mostAtOnce)
+	case byPictures && size > mostStrings && t.DType().Size() == 0:
+		return status.Errorf(status.ResourceExhausted, "variable %s has %d bytes of strings, and at most %d can be kept", v.Name, size, mostStrings)
 	}
-	return v.cell.Store().Admits(durable.Replaces(was, size))
+	return nil
 }
 
 func sizeOf(t *tensor.Tensor) int {

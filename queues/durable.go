@@ -35,11 +35,12 @@ type entry struct {
 	gone   []int64 // the numbers of the entries that name those that have left
 }
 
-// change is a change of an entry.
+// change is a change of an entry, or only what a request relies on.
 type change struct {
-	waiter *waiter // the request that causes it, or nil
-	key    []byte
+	waiter *waiter       // the request that causes it, or nil
+	key    []byte        // nil: nothing changes, and the request relies on all changes so far
 	value  durable.Value // nil deletes the entry
+	after  []byte        // another entry that must not get on disk later, or nil
 }
 
 func keyOf(letter byte, number int64) []byte {
@@ -78,7 +79,7 @@ func (s *state) removed(c collected, w *waiter) {
 		}
 		e.gone = append(e.gone, r.number)
 		count := binary.AppendUvarint(nil, uint64(r.len()))
-		s.changes = append(s.changes, change{waiter: w, key: keyOf(goneKey, r.number), value: durable.Bytes(count)})
+		s.changes = append(s.changes, change{waiter: w, key: keyOf(goneKey, r.number), value: durable.Bytes(count), after: keyOf(elementsKey, e.number)})
 		if e.left == 0 {
 			s.empty = append(s.empty, e)
 		}
@@ -106,6 +107,14 @@ func (s *state) advanced(id string, w *waiter) {
 	if f := s.producers.forgotten; f != "" {
 		s.producers.forgotten = ""
 		s.changes = append(s.changes, change{waiter: w, key: append([]byte{producerKey}, f...)})
+	}
+}
+
+// repeated records that a request is answered as one before it, whose answer may have been lost: it must not be answered before the changes of that
+// one are on disk.
+func (s *state) repeated(w *waiter) {
+	if s.kept {
+		s.changes = append(s.changes, change{waiter: w})
 	}
 }
 
@@ -168,10 +177,16 @@ func (q *Queue) record() {
 	s := q.core.state
 	for _, c := range s.changes {
 		tx := q.changesOf(c.waiter)
-		if c.value == nil {
+		switch {
+		case c.key == nil:
+			tx.AfterAll(q.cell)
+		case c.value == nil:
 			tx.Delete(q.cell, c.key)
-		} else {
+		default:
 			tx.Set(q.cell, c.key, c.value)
+		}
+		if c.after != nil {
+			tx.After(q.cell, c.after)
 		}
 		if c.waiter == nil {
 			tx.End(func(error) {}) // a store that fails refuses the next request, and says so itself
@@ -388,10 +403,30 @@ func (q *Queue) fill(from durable.Source) error {
 	}
 	if err == nil && s.kept {
 		clean(q.cell, empty)
+		s.forgetStray(q.cell, there, gone)
 	}
 	s.enqueued = int64(s.order.len())
 	s.before += s.enqueued // closedAfter says how many elements it was, though most of them are gone
 	return err
+}
+
+// forgetStray deletes entries that name elements which left before others of an entry that is not there: earlier versions could write the former without the
+// latter. New elements get other numbers, and are not taken for those.
+func (s *state) forgetStray(cell *durable.Cell, there []run, gone map[int64]int) {
+	if len(gone) == 0 {
+		return
+	}
+	for _, r := range there {
+		for n := r.number; n < r.number+int64(r.len()); n++ {
+			delete(gone, n)
+		}
+	}
+	tidy := cell.Store().Cleanup()
+	for n, count := range gone {
+		tidy.Delete(cell, keyOf(goneKey, n))
+		s.numbered = max(s.numbered, n+int64(max(count, 0)))
+	}
+	tidy.End(func(error) {}) // the next restart tries again
 }
 
 // read decodes elements with numbers from the given one on.

@@ -359,3 +359,132 @@ func TestBeyondTheLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestDurableOrder: a step is not answered before the steps that it relies on are on disk: those whose elements it took, and those whose answer it repeats.
+func TestDurableOrder(t *testing.T) {
+	store := openWith(t, t.TempDir(), durable.Options{Patience: time.Hour})
+	enqueue := func(q User) { wantNoError(t, func(done func(error)) { q.EnqueueMany(numbers(0, 3), done) }) }
+	put := func(q User) {
+		wantNoError(t, func(done func(error)) { q.EnqueueManyOnce("producer", 0, numbers(0, 3), done) })
+	}
+	for _, c := range []struct {
+		name          string
+		first, second func(q User)
+	}{
+		{"some elements of a batch", enqueue, func(q User) { taken(t, q, 2) }},
+		{"all elements of a batch", enqueue, func(q User) { taken(t, q, 3) }},
+		{"a repeated put", put, put},
+		{"a repeated close", func(q User) { wantNoError(t, func(done func(error)) { q.CloseQueue(false, nil, done) }) }, func(q User) {
+			if err := wait(t, func(done func(error)) { q.CloseQueue(false, nil, done) }); status.CodeOf(err) != status.Cancelled {
+				t.Errorf("closing it again: %v", err)
+			}
+		}},
+	} {
+		q, err := Spawn(nil, Options{Name: c.name, DTypes: []tensor.DType{tensor.Int64, tensor.String}, Shapes: []tensor.Shape{{}, {}}, Capacity: 40})
+		if err != nil {
+			t.Fatal(err)
+		}
+		keep(t, store, q)
+		other, err := store.Create(durable.Place{Name: c.name}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, second, later := store.Begin(), store.Begin(), store.Begin()
+		c.first(q.For(Origin{}, nil, first))
+		c.second(q.For(Origin{}, nil, second))
+		answered := make(chan error, 1)
+		second.End(func(err error) { answered <- err })
+		later.Set(other, []byte("k"), durable.Bytes{1})
+		end(t, later) // what was ready before is on disk now
+		if len(answered) > 0 {
+			t.Errorf("%s: the step is answered before the one that it relies on has ended", c.name)
+		}
+		end(t, first)
+		if err := <-answered; err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		q.Close()
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantNoError(t *testing.T, start func(done func(error))) {
+	t.Helper()
+	if err := wait(t, start); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRepeatedAcknowledgement: an acknowledgement that is repeated is not answered before the first one is on disk.
+func TestRepeatedAcknowledgement(t *testing.T) {
+	store := openWith(t, t.TempDir(), durable.Options{Patience: time.Hour})
+	q, err := Spawn(nil, Options{Name: "q", DTypes: []tensor.DType{tensor.Int64, tensor.String}, Shapes: []tensor.Shape{{}, {}}, Capacity: 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep(t, store, q)
+	other, err := store.Create(durable.Place{Name: "other"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step, later := store.Begin(), store.Begin()
+	wantNoError(t, func(done func(error)) { q.For(Origin{}, nil, step).EnqueueMany(numbers(0, 3), done) })
+	token := wait(t, func(done func(string)) {
+		q.For(Origin{}, nil, nil).Lease(3, Terms{Duration: time.Hour}, func(token string, elems []*tensor.Tensor, err error) {
+			release(elems)
+			done(token)
+		})
+	})
+	answered := make(chan bool, 2)
+	for range 2 { // neither before the step that has made the elements
+		q.Acknowledge([]string{token}, func(held []bool, err error) { answered <- err == nil && held[0] })
+	}
+	later.Set(other, []byte("k"), durable.Bytes{1})
+	end(t, later)
+	if n := len(answered); n > 0 {
+		t.Errorf("%d of 2 acknowledgements are answered before they are on disk", n)
+	}
+	end(t, step)
+	for range 2 {
+		if !<-answered {
+			t.Error("the lease is not held")
+		}
+	}
+	q.Close()
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestStray: entries that name elements of a batch that is not there are forgotten, and new elements are not taken for those.
+func TestStray(t *testing.T) {
+	dir := t.TempDir()
+	store := openStore(t, dir)
+	q, err := Spawn(nil, Options{Name: "q", DTypes: []tensor.DType{tensor.Int64, tensor.String}, Shapes: []tensor.Shape{{}, {}}, Capacity: 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep(t, store, q)
+	tx := store.Begin()
+	tx.Set(q.cell, keyOf(goneKey, 1), durable.Bytes{2})
+	end(t, tx)
+	for _, model := range [][]int64{nil, {0, 1, 2, 3}} {
+		q.Close()
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		store = openStore(t, dir)
+		q = restored(t, store, nil)
+		if model == nil {
+			wantNoError(t, func(done func(error)) { q.For(Origin{}, nil, nil).EnqueueMany(numbers(0, 4), done) })
+			continue
+		}
+		check(t, store, q, FIFO, model)
+	}
+	q.Close()
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

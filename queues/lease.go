@@ -88,7 +88,9 @@ func (s *state) settle(w *waiter) {
 		if held[i] = e != nil; e == nil {
 			// An acknowledgement that is repeated because its answer was lost succeeds again.
 			_, acknowledged := s.leases.ended.Get(token)
-			held[i] = m.Action == wire.Settle_ACKNOWLEDGE && acknowledged
+			if held[i] = m.Action == wire.Settle_ACKNOWLEDGE && acknowledged; held[i] {
+				s.repeated(w)
+			}
 			continue
 		}
 		switch m.Action {

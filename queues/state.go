@@ -234,11 +234,16 @@ func (s *state) tryEnqueue(w *waiter) progress {
 		var err error
 		if s.closed {
 			err = status.Errorf(status.Cancelled, "Queue '%s' is already closed.%s", s.Name, s.closedBy(w))
+			s.repeated(w)
 		}
 		s.close(w)
 		return s.end(w, err)
 	}
-	if w.skip(s.producers.stored(w.producer(), w.first, w.in.len())); w.in.len() == 0 {
+	if n := s.producers.stored(w.producer(), w.first, w.in.len()); n > 0 {
+		w.skip(n)
+		s.repeated(w)
+	}
+	if w.in.len() == 0 {
 		return s.end(w, nil)
 	}
 	if s.closed {

@@ -7,8 +7,9 @@
 //
 // # Dependencies
 //
-// A transaction that changes a key depends on the one that changed the key before, until that is on disk. A transaction is ready when it has
-// ended and all that it depends on, directly or not, have ended. Those are written in one batch, so that nothing on disk comes after a change
+// A transaction that changes a key depends on the one that changed the key before, until that is on disk; so does one that only relies on that
+// change (Tx.After). A transaction is ready when it has ended and all that it depends on, directly or not, have ended. Those are written in one
+// batch, so that nothing on disk comes after a change
 // that could still be lost. A transaction that goes on is split if it waits for something (Tx.Waits), or if one that depends on it has run
 // out of Options.Patience: its changes so far are written with the other's, and it goes on with those that come later. After a crash a split
 // transaction may have only a prefix of its changes.

@@ -108,6 +108,25 @@ func writeOwner(g *guard, dir string, o owner) error {
 	return syncDir(g, dir)
 }
 
+// makeDir makes a directory and its missing parents, and syncs those that have a new entry, so that a loss of power leaves no directory out. The
+// guard learns of errors.
+func makeDir(g *guard, dir string) error {
+	parents := []string{g.PathDir(dir)} // also of a directory that is there: whoever made it may not have synced it
+	for at := parents[0]; ; {
+		_, err := g.Stat(at)
+		next := g.PathDir(at)
+		if !errors.Is(err, fs.ErrNotExist) || next == at {
+			break // there, or MkdirAll says what is wrong
+		}
+		parents, at = append(parents, next), next
+	}
+	err := g.MkdirAll(dir, 0o700)
+	for _, p := range parents {
+		err = errors.Join(err, syncDir(g, p))
+	}
+	return err
+}
+
 func syncDir(f vfs.FS, dir string) error {
 	d, err := f.OpenDir(dir)
 	if err != nil {

@@ -14,14 +14,21 @@ import (
 	"github.com/troupe-run/troupe/internal/contain"
 )
 
-// Need is what a change needs, in bytes: how many are written, and how much larger what the store keeps is afterwards.
-type Need struct{ write, grow int64 }
+// Need is what a change needs, in bytes: how many are written, how many of them are on their way to the disk at a time, and how much larger what
+// the store keeps is afterwards.
+type Need struct{ write, atOnce, grow int64 }
 
 // Adds is the need of a change that adds n bytes.
-func Adds(n int) Need { return Need{int64(n), int64(n)} }
+func Adds(n int) Need { return Need{int64(n), int64(n), int64(n)} }
 
 // Replaces is the need of a change after which something has size bytes that had was.
-func Replaces(was, size int) Need { return Need{int64(size), int64(max(size-was, 0))} }
+func Replaces(was, size int) Need { return Need{int64(size), int64(size), int64(max(size-was, 0))} }
+
+// InPieces is the need if the change is written in pieces of at most that many bytes, each after the one before is on disk.
+func (n Need) InPieces(most int) Need {
+	n.atOnce = min(n.atOnce, int64(most))
+	return n
+}
 
 // Removes is the need of a change that only makes smaller what there is.
 func Removes() Need { return Need{} }
@@ -43,6 +50,9 @@ const (
 	leastRest = time.Second
 	// changeBytes is about what a change takes in memory besides its key and its value.
 	changeBytes = 256
+	// mostPending is the most bytes of changes that may be on their way to the disk. One batch may have all of them, and a batch that reaches 4 GiB
+	// would fail the store.
+	mostPending = 3 << 30
 )
 
 // room is how much the store may still write and keep.
@@ -66,7 +76,7 @@ type room struct {
 }
 
 // Admits returns an error if a change must not be made, since it could not be kept: RESOURCE_EXHAUSTED if there is no room for it on the disk,
-// below the limit, or in the task's memory, and INTERNAL, for good, after a failed write. Changes that only remove something are admitted as
+// below the limit, in the task's memory, or beside what is on its way to the disk, and INTERNAL, for good, after a failed write. Changes that only remove something are admitted as
 // long as there is room for their records. Those that are made without a question are written in any case, for which there is a reserve.
 func (s *Store) Admits(n Need) error {
 	if err := s.lacks(n); err != nil {
@@ -78,10 +88,14 @@ func (s *Store) Admits(n Need) error {
 	if n.write == 0 {
 		return nil
 	}
-	if err := s.room.memory.Reserve(n.write); err != nil {
+	if pending := s.pending.Load(); pending+n.atOnce > mostPending {
+		return status.Errorf(status.ResourceExhausted, "%d bytes of changes are on their way to the disk of the durable store in %s, and with %d more they would exceed %d: change less in one step, or keep large variables by snapshots (:snapshot=30s)",
+			pending, s.dir, n.atOnce, int64(mostPending))
+	}
+	if err := s.room.memory.Reserve(n.atOnce); err != nil {
 		return status.Prefix(err, "a change of a durable resource: ")
 	}
-	s.room.memory.Unreserve(n.write) // counted again when it is made
+	s.room.memory.Unreserve(n.atOnce) // counted again when it is made
 	return nil
 }
 

@@ -262,6 +262,44 @@ func TestPaceIsLifted(t *testing.T) {
 	})
 }
 
+// sized is a value that says that it has many bytes.
+type sized struct {
+	*text
+	bytes int
+}
+
+func (s sized) Size() int { return s.bytes }
+
+// TestPending: what is on its way to the disk, all of which may have to be in one batch, is bounded; a change in pieces has one of them there.
+func TestPending(t *testing.T) {
+	s := openLimited(t, newMem(t), Options{})
+	c := create(t, s, "v")
+	refused := func(n Need) bool {
+		err := s.Admits(n)
+		if err != nil && status.CodeOf(err) != status.ResourceExhausted {
+			t.Errorf("%+v: %v", n, err)
+		}
+		return err != nil
+	}
+	if all := Adds(mostPending + 1); !refused(all) || refused(all.InPieces(1<<20)) || refused(Adds(2<<30)) {
+		t.Error("one change is refused otherwise than by its size")
+	}
+	x := s.Begin()
+	x.Set(c, []byte("k"), sized{value(""), 2 << 30})
+	if !refused(Adds(2<<30)) || !refused(Replaces(2<<30, 2<<30)) || refused(Adds(1<<20)) || refused(Removes()) {
+		t.Error("changes are refused otherwise than by what is on its way")
+	}
+	if err := end(x); err != nil {
+		t.Fatal(err)
+	}
+	if refused(Adds(2 << 30)) {
+		t.Error("a change is refused when nothing is on its way")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestMemory: changes that are not on disk are counted in the process's memory until they are.
 func TestMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -301,6 +339,9 @@ func TestMemory(t *testing.T) {
 	tensor.Process.SetLimit(64 << 20)
 	defer tensor.Process.SetLimit(0)
 	s := openLimited(t, newMem(t), Options{})
+	if err := s.Admits(Adds(1 << 30).InPieces(1 << 20)); err != nil {
+		t.Errorf("in pieces: %v", err)
+	}
 	if err := s.Admits(Adds(1 << 30)); status.CodeOf(err) != status.ResourceExhausted || !strings.Contains(err.Error(), "--process-memory") {
 		t.Errorf("without memory: %v", err)
 	}

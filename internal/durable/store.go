@@ -162,7 +162,7 @@ func (s *Store) unlock() error {
 
 // open does the work of Open.
 func (s *Store) open() error {
-	if err := errors.Join(s.guard.MkdirAll(s.dir, 0o700), syncDir(s.guard, s.guard.PathDir(s.dir))); err != nil {
+	if err := makeDir(s.guard, s.dir); err != nil {
 		return err
 	}
 	if err := s.failedOpen(); err != nil {

@@ -90,6 +90,34 @@ func TestReopen(t *testing.T) {
 	}
 }
 
+// TestNewDirectories checks that what was acknowledged in a directory whose parents were made with it survives a loss of power.
+func TestNewDirectories(t *testing.T) {
+	mem := newMem(t)
+	open := func(fs vfs.FS) (*Store, error) {
+		return Open("/d/a/b/store", Options{Owner: "/job:ps/task:0", Log: quiet, FS: fs})
+	}
+	s, err := open(mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := set(create(t, s, "v"), "k", "1"); err != nil {
+		t.Fatal(err)
+	}
+	clone := mem.CrashClone(vfs.CrashCloneCfg{})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = open(clone); err != nil {
+		t.Fatal(err)
+	}
+	if got := content(t, s)["v"]["k"]; got != "1" {
+		t.Errorf("after a loss of power, k is %q", got)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	text := owner{format, stateClosed, 3, "o"}.encode()
 	if o, err := parseOwner(text); err != nil || o != (owner{format, stateClosed, 3, "o"}) {

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -145,6 +146,44 @@ func (t *Tx) record(c *Cell, key []byte, v Value) (unused Value) {
 	s.pending.Add(ch.size)
 	s.room.hold(ch)
 	return unused
+}
+
+// After makes the transaction depend on the last change of a key of a cell, as if it changed the key itself: what its step has done relies on it.
+func (t *Tx) After(c *Cell, key []byte) {
+	t.relyOn(c, func() []*slot {
+		if k := c.slots[string(key)]; k != nil {
+			return []*slot{k}
+		}
+		return nil
+	})
+}
+
+// AfterAll makes the transaction depend on the last changes of all keys of a cell.
+func (t *Tx) AfterAll(c *Cell) {
+	t.relyOn(c, func() []*slot { return slices.Collect(maps.Values(c.slots)) })
+}
+
+// relyOn makes the transaction depend on slots. One that only depends on others is written like one that changes something, after them.
+func (t *Tx) relyOn(c *Cell, on func() []*slot) {
+	s := t.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case t.ended:
+		panic("durable: a dependency after the end of its transaction")
+	case s.failure.Load() != nil || s.stopped:
+		t.err = s.refusal()
+		return
+	}
+	for _, k := range on() {
+		if len(k.changes) == 0 {
+			continue
+		}
+		if t.unit == nil {
+			t.unit = &unit{tx: t} // in a later batch than changes that are being written
+		}
+		t.unit.dependOn(k)
+	}
 }
 
 // slot returns the slot of a key.

@@ -39,6 +39,7 @@ var checks = []struct {
 	{"files", files},
 	{"processors", processors},
 	{"disk", disk},
+	{"data", data},
 	{"gpu", gpu},
 	{"proxy", proxies},
 }
@@ -510,6 +511,18 @@ func disk(f *Facts) []Finding {
 		return []Finding{{Severity: Warning, Found: fmt.Sprintf("%s has %s left", m.TempDir, bytesize.Text(m.TempFree)), Remedy: remedy}}
 	}
 	return nil
+}
+
+// data finds tasks that refuse changes of durable containers: their disk has no room, or has failed.
+func data(f *Facts) (all []Finding) {
+	for i := range f.Tasks {
+		t := &f.Tasks[i]
+		if d := t.self().GetData(); d.GetRefusing() != "" {
+			all = append(all, Finding{Severity: Error, Task: t.label(), Found: "it refuses what adds to durable containers: " + d.GetRefusing(),
+				Remedy: "make room for " + d.GetDirectory() + " or raise --data-limit, and it goes on by itself; if a write has failed, look at the disk and restart the task: it comes back with every step that it has answered"})
+		}
+	}
+	return all
 }
 
 func gpu(f *Facts) []Finding {

@@ -138,6 +138,9 @@ func TestChecks(t *testing.T) {
 		}},
 		{"no room", "disk", Warning, "", "1 MiB left", func(f *Facts) { f.Machine.TempFree = 1 << 20 }},
 		{"no directory", "disk", Warning, "", "cannot be used: no such directory", func(f *Facts) { f.Machine.TempError = "no such directory" }},
+		{"no room for durable containers", "data", Error, ps, "durable containers: the disk has 5 bytes free", func(f *Facts) {
+			f.Tasks[0].Seen.Tasks[0].Data = &view.Data{Directory: "/data/ps-0", Refusing: "the disk has 5 bytes free"}
+		}},
 		{"cards without CUDA", "gpu", Warning, "", "2 NVIDIA cards", func(f *Facts) { f.Machine.GPUs = 2 }},
 		{"proxy", "proxy", Warning, "", "http_proxy is set: TensorFlow's client connects to 10.0.0.2 through", func(f *Facts) {
 			f.Env["http_proxy"], f.Env["no_proxy"] = "http://p:1", "localhost, 10.0.0.1"

@@ -71,8 +71,8 @@ func clock(c *view.Cluster, t *view.Task) int64 {
 	return cmp.Or(t.GetProcess().GetClock(), c.GetClock())
 }
 
-// Missing describes what a section does not show: the entries that the limit left out, and the tasks that did not
-// answer.
+// Missing describes what a section does not show: the entries that the limit left out, the tasks that did not answer, and
+// below resources the tasks that refuse changes of those that are durable.
 func Missing(c *view.Cluster, section, entries string) []string {
 	var lines []string
 	for _, t := range c.Tasks {
@@ -90,7 +90,23 @@ func Missing(c *view.Cluster, section, entries string) []string {
 			lines = append(lines, plain.Line(notUp(c, t)))
 		}
 	}
+	if section == "resources" {
+		for _, t := range c.Tasks {
+			if why := refusing(t); why != "" {
+				lines = append(lines, Task(t.Task)+" "+why)
+			}
+		}
+	}
 	return lines
+}
+
+// refusing says that a task refuses changes of durable containers, and why; it is empty if it does not.
+func refusing(t *view.Task) string {
+	why := t.GetData().GetRefusing()
+	if why == "" {
+		return ""
+	}
+	return plain.Line("refuses what adds to durable containers: " + why)
 }
 
 // notUp describes a task that is not up.

@@ -250,6 +250,7 @@ func (s *Screen) tasks(all []rates) []string {
 		}
 		t.Row(Task(r.task.Task), r.task.State, percent(r.cpu), bytesize.Text(r.memory), perSecond(r.steps), perSecond(r.errors), quantile(r.latency, 0.5), quantile(r.latency, 0.99),
 			number(int64(len(r.task.Sessions))+r.task.Omitted["sessions"]), number(r.task.GetTotals().GetClientConnections()), network(r.sent), network(r.received))
+		t.Note(refusing(r.task))
 	}
 	return t.Lines(s.Columns)
 }
