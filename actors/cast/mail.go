@@ -388,13 +388,15 @@ func (s *Cast) sendOnce(ctx context.Context, from, to Ref, message proto.Message
 		return err
 	}
 	answers := isAsk(to.Name)
-	if answers {
-		s.withdraw(to)
-	}
 	switch {
 	case to.Task != s.config.Self:
-		return s.postTo(ctx, from, to, message, size, wait)
+		err := s.postTo(ctx, from, to, message, size, wait)
+		if answers && err == nil { // otherwise it is still open, and fails with its actor
+			s.withdraw(to)
+		}
+		return err
 	case answers:
+		s.withdraw(to)
 		s.settle(to.Name, content{message: message}, nil)
 		return nil
 	}

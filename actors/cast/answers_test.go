@@ -1,6 +1,7 @@
 package cast
 
 import (
+	"context"
 	"strconv"
 	"sync"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/graph/status"
 )
 
 // TestTasksThatWatchEachOther checks that two tasks that watch more of each other's actors at the same time than they have couriers answer each other.
@@ -60,6 +62,55 @@ func TestTasksThatWatchEachOther(t *testing.T) {
 		case <-known:
 		case <-ctx.Done():
 			t.Fatalf("watch %d of %d was not acknowledged", i, len(set))
+		}
+	}
+}
+
+// TestReplyThatCannotBeSent checks that a request is not lost with a reply that waits for a link when the life of the actor ends.
+func TestReplyThatCannotBeSent(t *testing.T) {
+	for _, keeps := range []bool{false, true} {
+		n, _ := newNetwork(t, "a", "b")
+		b := n.casts["b"]
+		begun, replied := make(chan struct{}), make(chan error, 1)
+		play(t, b, "replier", func(c *Context, message any) {
+			if keeps {
+				c.Keep()
+			}
+			close(begun)
+			replied <- c.Reply(text("an answer"))
+		})
+		if _, err := n.casts["a"].Spawn(deadline(t), "echo", Ref{"b", "echo"}, nil); err != nil { // opens a's link
+			t.Fatal(err)
+		}
+		open := make(chan struct{})
+		n.mu.Lock()
+		n.reach = func(ctx context.Context) error {
+			select {
+			case <-open:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		n.mu.Unlock()
+		b.lanes["a"].way.Store(nil)
+		asked := make(chan error, 1)
+		go func() {
+			_, err := n.casts["a"].Ask(deadline(t), Ref{"b", "replier"}, text("a question"))
+			asked <- err
+		}()
+		<-begun
+		p, err := b.find("replier")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.dismiss(status.New(status.Aborted, "the actor has to go"))
+		if err := <-replied; status.CodeOf(err) != status.Cancelled {
+			t.Errorf("keeps %v: the reply: %v", keeps, err)
+		}
+		close(open)
+		if err := <-asked; status.CodeOf(err) != status.Aborted {
+			t.Errorf("keeps %v: %v", keeps, err)
 		}
 	}
 }
