@@ -51,12 +51,14 @@ func TestTasksThatWatchEachOther(t *testing.T) {
 			set = append(set, known)
 		}
 	}
+	n.order.Lock() // the answers come after all that is held
 	n.mu.Lock()
 	n.pass = nil
 	n.mu.Unlock()
 	for _, deliver := range held {
 		deliver()
 	}
+	n.order.Unlock()
 	for i, known := range set {
 		select {
 		case <-known:
