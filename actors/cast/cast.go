@@ -38,8 +38,8 @@ const (
 	Overhead = 144
 	// maxName bounds the bytes of an actor's name.
 	maxName = 256
-	// maxErrands bounds the answers and notices for a task that wait to be sent and for which no caller
-	// waits; maxCouriers is how many are in flight.
+	// maxErrands bounds the answers for a task that wait to be sent, and the notices for which no caller
+	// waits; maxCouriers is how many of each are in flight.
 	maxErrands  = 1 << 20
 	maxCouriers = 64
 )
@@ -346,32 +346,44 @@ func (s *Cast) errand(task string, f func(ctx context.Context)) bool {
 
 func (s *Cast) errandLocked(task string, f func(ctx context.Context)) bool {
 	l := s.lane(task)
+	return l != nil && s.sendOffLocked(&l.errands, task, f)
+}
+
+// dispatch is errand for what does not wait for an answer: it does not wait for errands that do.
+func (s *Cast) dispatch(task string, f func(ctx context.Context)) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.lane(task)
+	return l != nil && s.sendOffLocked(&l.answers, task, f)
+}
+
+func (s *Cast) sendOffLocked(e *errands, task string, f func(ctx context.Context)) bool {
 	switch {
-	case s.stopped || l == nil:
+	case s.stopped:
 		return false
-	case len(l.errands) >= maxErrands:
+	case len(e.waiting) >= maxErrands:
 		s.log.Error("an answer to another task was dropped: too many wait to be sent", "task", task, "limit", maxErrands)
 		return false
 	}
-	l.errands = append(l.errands, f)
-	if l.couriers < maxCouriers {
-		l.couriers++
-		s.work.Go(contain.Func(s.log, "An errand to another task", func() { s.run(l) }, nil))
+	e.waiting = append(e.waiting, f)
+	if e.couriers < maxCouriers {
+		e.couriers++
+		s.work.Go(contain.Func(s.log, "An errand to another task", func() { s.run(e) }, nil))
 	}
 	return true
 }
 
-func (s *Cast) run(l *lane) {
+func (s *Cast) run(e *errands) {
 	for {
 		s.mu.Lock()
-		if len(l.errands) == 0 {
-			l.errands = nil
-			l.couriers--
+		if len(e.waiting) == 0 {
+			e.waiting = nil
+			e.couriers--
 			s.mu.Unlock()
 			return
 		}
-		f := l.errands[0]
-		l.errands[0], l.errands = nil, l.errands[1:]
+		f := e.waiting[0]
+		e.waiting[0], e.waiting = nil, e.waiting[1:]
 		s.mu.Unlock()
 		f(s.life)
 	}

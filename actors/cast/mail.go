@@ -27,8 +27,13 @@ type lane struct {
 	items   queue        // messages to it that are being delivered
 	waiting atomic.Int64 // bytes of messages from the task that wait for actors
 
-	// Of errands to the task; Cast.mu.
-	errands  []func(ctx context.Context)
+	// Cast.mu guards them. Answers have couriers of their own: two tasks whose errands all wait for each other's answers would wait forever otherwise.
+	errands, answers errands
+}
+
+// errands are what waits to be sent to a task, and how many goroutines send it.
+type errands struct {
+	waiting  []func(ctx context.Context)
 	couriers int
 }
 
@@ -333,7 +338,7 @@ func (s *Cast) answer(asker Ref, err error) {
 
 // answerBy sends an answer to another task. If it cannot be sent, the task's links are broken. It does not block.
 func (s *Cast) answerBy(task string, send func(ctx context.Context) error) {
-	if !s.errand(task, func(ctx context.Context) {
+	if !s.dispatch(task, func(ctx context.Context) {
 		if err := send(ctx); err != nil {
 			s.giveUp(ctx, task, err)
 		}
@@ -383,13 +388,15 @@ func (s *Cast) sendOnce(ctx context.Context, from, to Ref, message proto.Message
 		return err
 	}
 	answers := isAsk(to.Name)
-	if answers {
-		s.withdraw(to)
-	}
 	switch {
 	case to.Task != s.config.Self:
-		return s.postTo(ctx, from, to, message, size, wait)
+		err := s.postTo(ctx, from, to, message, size, wait)
+		if answers && err == nil { // otherwise it is still open, and fails with its actor
+			s.withdraw(to)
+		}
+		return err
 	case answers:
+		s.withdraw(to)
 		s.settle(to.Name, content{message: message}, nil)
 		return nil
 	}

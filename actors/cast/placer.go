@@ -327,7 +327,7 @@ func (p *placer) sendNext(task string) {
 	m := waiting[0]
 	p.unsent[task] = waiting[1:]
 	s := p.cast
-	if !s.errand(task, func(ctx context.Context) {
+	if !s.dispatch(task, func(ctx context.Context) {
 		try, cancel := context.WithTimeout(ctx, placementLead)
 		defer cancel()
 		if err := s.mail(try, task, &wire.Mail{What: &wire.Mail_Placement{Placement: m}}); err != nil {
