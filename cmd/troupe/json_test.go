@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -30,6 +31,22 @@ func keysOf(path string, value any, found func(path, key string)) {
 		}
 	}
 }
+
+// TestTokenThatIsNotPrinted checks that a token, or its line for the server, that cannot be printed is an error: it cannot be had again.
+func TestTokenThatIsNotPrinted(t *testing.T) {
+	full := fullWriter{}
+	if code := run(t.Context(), []string{"token", "new", "alice"}, os.Stdin, full, io.Discard); code != exit.CodeFailed {
+		t.Errorf("without standard output, the exit code is %d", code)
+	}
+	if code := run(t.Context(), []string{"token", "new", "alice"}, os.Stdin, io.Discard, full); code != exit.CodeFailed {
+		t.Errorf("without standard error, the exit code is %d", code)
+	}
+}
+
+// fullWriter is the file of a full disk.
+type fullWriter struct{}
+
+func (fullWriter) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
 // TestJSONKeys runs every command that has --json, and checks that all keys are in snake_case.
 func TestJSONKeys(t *testing.T) {
@@ -61,6 +78,9 @@ func TestJSONKeys(t *testing.T) {
 		}
 		if err := d.Decode(&struct{}{}); err != io.EOF {
 			t.Errorf("%s prints more than one value: %v", cmd.Name(), err)
+		}
+		if value == nil {
+			t.Errorf("%s prints null", cmd.Name())
 		}
 		keys := map[string]bool{}
 		keysOf(cmd.Name(), value, func(path, key string) {

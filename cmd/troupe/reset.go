@@ -29,8 +29,8 @@ func newReset(stdin *os.File) *cobra.Command {
 		Short: "Close a server's sessions and empty containers",
 		Long: `Reset closes all sessions of the server at TARGET and empties the named containers on all
 tasks of its cluster: their variables, queues and tables are lost. Without names, it empties the
-default container of every device. It asks before it does, and says which of the containers hold nothing,
-unless --yes is given; where standard input is no terminal, --yes is needed. If one of them is durable, it
+default container of every device. It says which of the named containers hold nothing. It asks before it
+does, unless --yes is given; where standard input is no terminal, --yes is needed. If one of them is durable, it
 asks a second time: what it has on disk is deleted, too.`,
 		Example: "  troupe reset grpc://10.0.0.2:2222 my_problem_1\n  troupe reset grpc://10.0.0.2:2222 --yes",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -42,8 +42,13 @@ asks a second time: what it has on disk is deleted, too.`,
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return watch(cmd, func(ctx context.Context, c *client.Client, timeout time.Duration, containers []string) error {
+		seen, err := lookBeforeReset(ctx, c, timeout, containers, yes)
+		if err != nil {
+			return err
+		}
+		nothing := emptyOf(seen, containers)
 		if !yes {
-			if err := askForReset(ctx, c, timeout, containers, &asker{cmd: cmd, stdin: stdin}); err != nil {
+			if err := askForReset(c, seen, containers, nothing, &asker{cmd: cmd, stdin: stdin}); err != nil {
 				return err
 			}
 		}
@@ -52,21 +57,32 @@ asks a second time: what it has on disk is deleted, too.`,
 		if err := c.Reset(ctx, containers...); err != nil {
 			return err
 		}
-		_, err := plain.Printf(cmd.OutOrStdout(), "emptied %s; the sessions of %s are closed\n", emptied(containers), c.Target())
+		if _, err := plain.Printf(cmd.OutOrStdout(), "emptied %s; the sessions of %s are closed\n", emptied(containers), c.Target()); err != nil || !yes || len(nothing) == 0 {
+			return err
+		}
+		_, err = plain.Printf(cmd.ErrOrStderr(), "there was nothing in %s\n", strings.Join(nothing, ", "))
 		return err
 	})
 }
 
-// askForReset looks at the containers, and asks whether to empty them. It asks a second time if one of them has durable resources.
-func askForReset(ctx context.Context, c *client.Client, timeout time.Duration, containers []string, asked *asker) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	seen, err := c.See(ctx, &client.Query{Sections: []string{"resources"}, Cluster: true, Limit: actors.MostListed})
-	cancel()
-	if err != nil && status.CodeOf(err) != status.PermissionDenied { // who may reset, and not look, is told less
-		return err
+// lookBeforeReset looks at what the containers hold. It returns nil if that is not known.
+func lookBeforeReset(ctx context.Context, c *client.Client, timeout time.Duration, containers []string, yes bool) (*view.Cluster, error) {
+	if yes && len(containers) == 0 {
+		return nil, nil //nolint:nilnil // nobody asks, and no name is misspelled
 	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	seen, err := c.See(ctx, &client.Query{Sections: []string{"resources"}, Cluster: true, Limit: actors.MostListed})
+	if err != nil && !yes && status.CodeOf(err) != status.PermissionDenied { // who may reset, and not look, is told less
+		return nil, err
+	}
+	return seen, nil
+}
+
+// askForReset asks whether to empty the containers, some of which hold nothing. It asks a second time if one of them has durable resources.
+func askForReset(c *client.Client, seen *view.Cluster, containers, nothing []string, asked *asker) error {
 	question := fmt.Sprintf("This closes all sessions of %s and empties %s on all tasks of its cluster.", c.Target(), emptied(containers))
-	if nothing := emptyOf(seen, containers); len(nothing) > 0 {
+	if len(nothing) > 0 {
 		question += fmt.Sprintf(" There is nothing in %s now.", strings.Join(nothing, ", "))
 	}
 	if err := asked.confirm(question); err != nil {

@@ -67,8 +67,13 @@ func newToken() *cobra.Command {
 			if err != nil {
 				return exit.Usage(err)
 			}
-			plain.Println(cmd.OutOrStdout(), token)
-			plain.Println(cmd.ErrOrStderr(), line)
+			// The line of a token that was not printed has no use, and a token whose line was not printed neither.
+			if _, err := plain.Println(cmd.OutOrStdout(), token); err != nil {
+				return exit.Failed(err)
+			}
+			if _, err := plain.Println(cmd.ErrOrStderr(), line); err != nil {
+				return exit.Failed(err)
+			}
 			return nil
 		},
 	}

@@ -345,7 +345,7 @@ func TestUpPrintsTargets(t *testing.T) {
 		t.Errorf("exit code %d, the own devices first: %s", code, out)
 	}
 	query = start(t, nil, "reset", "--yes", strings.Fields(ps)[1], "a", "b")
-	if code, out := query.ends(); code != exit.CodeOK || !strings.Contains(out, "emptied the containers a, b; ") {
+	if code, out := query.ends(); code != exit.CodeOK || !strings.Contains(out, "emptied the containers a, b; ") || !strings.Contains(out, "there was nothing in a, b\n") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	query = start(t, nil, "status", strings.Fields(ps)[1])

@@ -56,7 +56,9 @@ nothing from a queue, since it had been closed before they were opened. It exits
 			}
 			reasons = append(reasons, r)
 		} else {
-			reasons = slices.Concat(view.Awaits(seen, longer), view.WhyAll(seen, longer), view.WhyAsks(seen, longer), view.Missed(seen))
+			for _, some := range [][]view.Reason{view.Awaits(seen, longer), view.WhyAll(seen, longer), view.WhyAsks(seen, longer), view.Missed(seen)} {
+				reasons = append(reasons, some...) // JSON has a list of none, not null
+			}
 		}
 		if asJSON {
 			return printJSON(cmd.OutOrStdout(), reasons)

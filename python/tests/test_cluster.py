@@ -161,6 +161,145 @@ class Cluster(unittest.TestCase):
                 self.assertEqual(session.run(y), 42.0)
 
 
+class Rare(unittest.TestCase):
+    """What is left after a start that failed, or where the system has no room."""
+
+    def left(self):
+        """Returns the names of the threads, the processes, and the folders of servers."""
+        threads = [t.name for t in threading.enumerate() if t.name.startswith("troupe-")]
+        folders = [name for name in os.listdir(tempfile.gettempdir()) if name in self.folders]
+        return threads, set(troupe._process._running), folders
+
+    def setUp(self):
+        self.folders, self.children = [], []
+        make, popen = tempfile.mkdtemp, subprocess.Popen
+
+        def made(*args, **kwargs):
+            folder = make(*args, **kwargs)
+            self.folders.append(os.path.basename(folder))
+            return folder
+
+        def started(*args, **kwargs):
+            self.children.append(popen(*args, **kwargs))
+            return self.children[-1]
+
+        for target, stand_in in (("tempfile.mkdtemp", made), ("subprocess.Popen", started)):
+            patch = mock.patch(target, stand_in)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def nothing_is_left(self):
+        self.assertEqual(self.left(), ([], set(), []))
+        self.assertNotIn(None, [child.poll() for child in self.children])
+
+    def test_no_room_for_threads(self):
+        start = threading.Thread.start
+        for last in range(3):
+            starts = iter(range(10))
+
+            def limited(thread):
+                if next(starts) >= last:
+                    raise RuntimeError("can't start new thread")
+                start(thread)
+
+            with mock.patch.object(threading.Thread, "start", limited):
+                self.assertRaisesRegex(RuntimeError, "new thread", troupe.LocalCluster, a=1)
+            self.nothing_is_left()
+        self.assertEqual(len(self.children), 3)
+
+    def test_no_room_for_files(self):
+        with mock.patch("socket.socketpair", side_effect=OSError(24, "Too many open files")):
+            self.assertRaisesRegex(OSError, "Too many", troupe.LocalCluster, a=1)
+        self.nothing_is_left()
+
+    def test_connections_wait_for_files(self):
+        """A connection that cannot be accepted now is accepted later, and is not asked for again and again until then."""
+        refusals = []
+
+        class Listener(socket.socket):
+            def accept(self):
+                if len(refusals) < 3:
+                    refusals.append(time.monotonic())
+                    raise OSError(24, "Too many open files")
+                return super().accept()
+
+        with mock.patch("socket.socket", Listener):
+            with troupe.LocalCluster(a=1):
+                self.assertEqual(len(refusals), 3)
+        self.assertGreater(refusals[2] - refusals[0], 0.1)
+        self.nothing_is_left()
+
+    def test_no_room_for_a_call(self):
+        ours, theirs = socket.socketpair()
+        channel = troupe._channel.Channel()
+        self.addCleanup(channel.close)
+        with mock.patch.object(channel, "_run", side_effect=RuntimeError("can't start new thread")):
+            channel._serve(ours, 0, 0)
+        with theirs:
+            self.assertEqual(theirs.recv(9), bytes([troupe._functions.REFUSED]))
+            self.assertEqual(theirs.recv(9), b"")
+        self.assertFalse(channel._calls)
+
+    def test_retry_elsewhere(self):
+        """Where ports cannot be reserved, a cluster whose start was retried is as any other, with a table in notebooks."""
+        begin, taken = troupe.Task._begin, [troupe.ServerError(2, "the port is taken")]
+
+        def lose_a_port(task):
+            if taken:
+                raise taken.pop()
+            begin(task)
+
+        updates = queue.Queue()
+        handle = types.SimpleNamespace(update=updates.put)
+        notebook = types.SimpleNamespace(HTML=str, display=lambda *_, **__: handle)
+        with mock.patch.dict(sys.modules, {"IPython.display": notebook}):
+            with mock.patch.object(troupe.Task, "_begin", lose_a_port):
+                cluster = troupe.LocalCluster(a=1)
+            with cluster:
+                cluster._ipython_display_()
+                self.assertIn("<td>running</td>", updates.get(timeout=20))
+        self.nothing_is_left()
+
+    def test_interrupted_stop(self):
+        cluster = troupe.LocalCluster(a=2)
+        calls = []
+        stop = troupe._process.Process.stop
+
+        def interrupted(process, grace):
+            if not calls:
+                calls.append(process)
+                raise KeyboardInterrupt
+            stop(process, grace)
+
+        with mock.patch.object(troupe._process.Process, "stop", interrupted):
+            self.assertRaises(KeyboardInterrupt, cluster.stop)
+        self.nothing_is_left()
+
+    def test_stream_that_fails(self):
+        """A server goes on whatever happens to the streams of its owner."""
+
+        class Broken:
+            def write(self, _):
+                raise RuntimeError("the window is gone")
+
+        with mock.patch.object(sys, "stderr", Broken()):
+            process = troupe._process.Process(
+                'cluster { job { name: "a" tasks { key: 0 value: "127.0.0.1:0" } } } job_name: "a" protocol: "grpc"', echo=True
+            )
+            try:
+                process.wait_target()
+            finally:
+                process.stop(None)
+        self.assertEqual(process.exit_code, 0)
+        self.assertIn("msg=stopping", process.log())
+
+    def test_no_status(self):
+        expired = subprocess.TimeoutExpired("troupe", 1)
+        with mock.patch("subprocess.run", side_effect=expired):
+            with self.assertRaisesRegex(troupe.ServerError, "grpc://a:1 has not answered within 1 s"):
+                troupe._process.status("grpc://a:1", 1)
+
+
 PARENT = """
 import os, sys, time
 import troupe

@@ -2,9 +2,12 @@
 
 import contextlib
 import itertools
+import os
 import queue as channels
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 from unittest import mock
@@ -310,6 +313,94 @@ class Pipelines(unittest.TestCase):
             producer.fail(RuntimeError("enough"))
             self.assertNotIn("troupe-producer", [t.name for t in threading.enumerate()])
             self.assertNotIn("troupe-consumer", [t.name for t in threading.enumerate()])
+            self.assertNotIn("troupe-leases", [t.name for t in threading.enumerate()])
+
+    def test_use_after_close(self):
+        """What a program goes on with after the end of its consumer fails with CANCELLED, or ends as another loop would."""
+        for prefetch in (0, 1):
+            queue = self.filled(4)
+            consumer = queue.consumer(self.target, prefetch=prefetch)
+            loop = iter(consumer)
+            batch = next(loop)
+            consumer.close()
+            with self.fails("CANCELLED", "closed"):
+                batch.acknowledge()
+            with self.fails("CANCELLED", "closed"):
+                next(loop)
+            self.assertEqual(consumer.expired, 1)
+            self.assertEqual(queue.size(self.target), 4)
+        actor = troupe.Actor(self.target, "", "a")
+        actor.close()
+        for call in (lambda: actor.ask("hello", timeout=20), actor.watch):
+            with self.assertRaisesRegex(troupe.ActorError, "^CANCELLED: the connection is closed$"):
+                call()
+
+    def test_close_while_the_server_is_frozen(self):
+        task = self.cluster.task("worker:1")
+        for prefetch in (0, 1):
+            consumer = self.queue().consumer(task.target, prefetch=prefetch)
+            opening, ended = threading.Event(), channels.SimpleQueue()
+            begin = consumer._connection.begin
+
+            def begun(*args):
+                call = begin(*args)
+                opening.set()
+                return call
+
+            def consume():
+                try:
+                    list(consumer)
+                except pipeline.PipelineError as error:
+                    ended.put(error.name)
+
+            os.kill(task.pid, signal.SIGSTOP)
+            try:
+                with mock.patch.object(consumer._connection, "begin", begun):
+                    threads = [threading.Thread(target=f, daemon=True) for f in (consume, consumer.close)]
+                    threads[0].start()
+                    opening.wait(60)
+                    threads[1].start()
+                    self.assertEqual(ended.get(timeout=60), "CANCELLED")
+                    for thread in threads:
+                        thread.join(60)
+                        self.assertFalse(thread.is_alive())
+            finally:
+                os.kill(task.pid, signal.SIGCONT)
+
+    def test_token_that_is_gone(self):
+        """What a consumer cannot tell the server, for a reason that is not the server's, fails its loop, also where it waits."""
+        queue = self.queue()
+        with queue.producer(self.target, keep_open=True) as producer:
+            producer.put(1)
+        with tempfile.TemporaryDirectory() as folder:
+            token = os.path.join(folder, "token")
+            with open(token, "w", encoding="ascii") as file:
+                file.write("token")
+            consumer = queue.consumer(self.target, prefetch=1, token_file=token)
+            calls, ended = channels.SimpleQueue(), channels.SimpleQueue()
+            begin = consumer._connection.begin
+
+            def begun(*args):
+                call = begin(*args)
+                calls.put(args[0])
+                return call
+
+            def consume():
+                try:
+                    for _ in consumer:
+                        for _ in range(3):  # the session, the batch, and the next one, which waits
+                            calls.get(timeout=60)
+                        os.remove(token)
+                except OSError as error:
+                    ended.put(type(error))
+
+            with mock.patch.object(consumer._connection, "begin", begun):
+                thread = threading.Thread(target=consume, daemon=True)
+                thread.start()
+                self.assertIs(ended.get(timeout=60), FileNotFoundError)
+                thread.join()
+            consumer.close()
+            self.assertTrue(consumer._connection._closed)
             self.assertNotIn("troupe-leases", [t.name for t in threading.enumerate()])
 
     def test_lost_master(self):

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow.compat.v1 as tf  # noqa: E402
@@ -227,6 +228,16 @@ class Life(unittest.TestCase):
         self.assertNotIsInstance(failures[0], tf.errors.DeadlineExceededError)
         with self.assertRaises(tf.errors.OpError):
             session.close()  # or TensorFlow tries to for half a minute when the process ends
+
+    def test_a_start_that_fails_leaves_nothing(self):
+        before = set(troupe._process._running)
+        for error, raised in (
+            (troupe.ServerError(4, "no answer"), tf.errors.DeadlineExceededError),
+            (KeyboardInterrupt(), KeyboardInterrupt),
+        ):
+            with mock.patch.object(troupe._process.Process, "start", side_effect=error):
+                self.assertRaises(raised, quiet, FREE)
+            self.assertEqual(troupe._process._running, before)
 
     def test_join_tells_of_a_failure(self):
         server = quiet(FREE)

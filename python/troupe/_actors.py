@@ -8,7 +8,14 @@ import threading
 from types import TracebackType
 from typing import Any, Mapping, Optional, Tuple, Type, Union
 
-from troupe._connection import CODES, Connection, StatusError, grpc_module, status_of
+from troupe._connection import (
+    CODES,
+    ClosedError,
+    Connection,
+    StatusError,
+    grpc_module,
+    status_of,
+)
 
 Message = Union[Mapping[str, Any], Any]
 """A protocol buffer, a dict of the JSON of one with its type under ``"@type"``, or a str, bool, int, float or bytes."""
@@ -204,6 +211,8 @@ class Actor:
             )
         except self._grpc.RpcError as error:
             raise ActorError(*status_of(error)) from None
+        except ClosedError as error:
+            raise ActorError(error.code, error.message) from None
 
 
 def publish(
@@ -242,9 +251,17 @@ class Watch:
         self._actor = actor
         self._begun: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._ended: concurrent.futures.Future[Optional[ActorError]] = concurrent.futures.Future()
-        self._call = call(
-            actor._pb.WatchRequest(actor=actor._at(), confirm=True), metadata=actor._connection.metadata()
-        )
+        metadata = actor._connection.metadata()
+        try:
+            self._call = call(
+                actor._pb.WatchRequest(actor=actor._at(), confirm=True), metadata=metadata
+            )
+        except ValueError:
+            try:
+                actor._connection.check()
+            except ClosedError as error:
+                raise ActorError(error.code, error.message) from None
+            raise
         threading.Thread(
             target=self._read, name="troupe-watch", daemon=True
         ).start()  # it ends with the call
@@ -256,6 +273,9 @@ class Watch:
                 CODES.index("DEADLINE_EXCEEDED"),
                 f"the watch of {actor!r} is not in place after {timeout} s",
             ) from None
+        except BaseException:
+            self.cancel()
+            raise
 
     def _read(self) -> None:
         try:

@@ -23,6 +23,7 @@ MAX_CALLS = 512
 
 _FIRST_LINE = 5.0  # seconds that a connection may take to say what it is for
 _LONGEST_LINE = 1 << 16  # bytes
+_PAUSE = 0.1  # seconds after a connection could not be accepted
 
 
 class Channel:
@@ -33,11 +34,19 @@ class Channel:
         self.token = secrets.token_hex(16)
         self.answers: "queue.Queue[Optional[str]]" = queue.Queue()
         """The lines that the server sends about its start; None when it has ended."""
-        self._listener = self._listen()
-        self._listener.setblocking(False)
-        # What is sent to it ends the acceptor. The folder may be gone by then: a server whose parent seems to have
-        # ended removes it.
-        self._waker, self._woken = socket.socketpair()
+        listener: Optional[socket.socket] = None
+        try:
+            listener = self._listen()
+            listener.setblocking(False)
+            # What is sent to it ends the acceptor. The folder may be gone by then: a server whose parent seems to have
+            # ended removes it.
+            self._waker, self._woken = socket.socketpair()
+        except BaseException:  # such as too many open files
+            if listener is not None:
+                listener.close()
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
+        self._listener = listener
         self._control: Optional[socket.socket] = None
         self._calls: Set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -75,8 +84,14 @@ class Channel:
         while any(key.fileobj is self._listener for key, _ in ends.select()):
             try:
                 connection, _ = self._listener.accept()
-            except OSError:
+            except BlockingIOError:
                 continue  # it has gone
+            except OSError:  # such as too many open files: the connection waits for a while
+                ends.unregister(self._listener)
+                if ends.select(_PAUSE):
+                    break  # the server has ended
+                ends.register(self._listener, selectors.EVENT_READ)
+                continue
             words = self._first_line(connection)
             if words[:2] == ["TROUPE", "1"] and len(words) > 3:
                 purpose, token = words[2:4]
@@ -133,8 +148,12 @@ class Channel:
             if room:
                 self._calls.add(connection)
         if room:
-            self._run(self._answer_calls, connection, address, number)
-            return
+            try:
+                self._run(self._answer_calls, connection, address, number)
+                return
+            except RuntimeError:  # the system has no room for a thread
+                with self._lock:
+                    self._calls.discard(connection)
         try:
             connection.sendall(bytes([_functions.REFUSED]))
         except OSError:

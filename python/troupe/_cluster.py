@@ -179,8 +179,8 @@ class LocalCluster:
         self._stopped = False
         self._tables = _Tables(self)
         for attempt in range(_TRIES):
-            self._declare(counts, host)
             try:
+                self._declare(counts, host)
                 self._start()
                 return
             except BaseException as error:
@@ -354,15 +354,21 @@ class LocalCluster:
         """Stops all tasks in parallel, as `Server.stop` does. It may be called again."""
         self._stopped = True
         self._end(grace)
+        self._tables.stop()
 
     def _end(self, grace: Optional[float]) -> None:
-        for task in self._tasks:
-            if task._process is not None:
-                task._process.terminate(grace)
-        for task in self._tasks:
-            task.stop(grace)
-        self._let_go()
-        self._tables.stop()
+        try:
+            for task in self._tasks:
+                if task._process is not None:
+                    task._process.terminate(grace)
+            for task in self._tasks:
+                task.stop(grace)
+        except BaseException:  # such as an interrupt of who waits for the steps that run
+            for task in self._tasks:
+                task.kill()
+            raise
+        finally:
+            self._let_go()
 
     def __enter__(self) -> "LocalCluster":
         return self

@@ -32,6 +32,13 @@ class StatusError(RuntimeError):
         self.message = message
 
 
+class ClosedError(StatusError):
+    """A connection was closed before a call, which was not sent."""
+
+    def __init__(self) -> None:
+        super().__init__(CODES.index("CANCELLED"), "the connection is closed")
+
+
 def grpc_module(needed_by: str) -> Any:
     """Returns the package grpc. If it or protobuf is missing, the error names what needs them, and what installs them."""
     try:
@@ -136,13 +143,29 @@ class Connection:
 
     def call(self, method: str, request: Any, answer: Any, timeout: Optional[float]) -> Any:
         """Calls a method such as ``"package.Service/Method"``, and returns its `answer`."""
-        return self._unary(method, request, answer)(request, timeout, self.metadata())
+        unary, metadata = self._unary(method, request, answer), self.metadata()
+        try:
+            return unary(request, timeout, metadata)
+        except ValueError:
+            self.check()
+            raise
 
     def begin(
         self, method: str, request: Any, answer: Any, timeout: Optional[float] = None
     ) -> Any:
         """Begins a call; returns grpc's future of an `answer`."""
-        return self._unary(method, request, answer).future(request, timeout, self.metadata())
+        unary, metadata = self._unary(method, request, answer), self.metadata()
+        try:
+            return unary.future(request, timeout, metadata)
+        except ValueError:
+            self.check()
+            raise
+
+    def check(self) -> None:
+        """Raises ClosedError if the connection is closed. grpc's error for a call on a closed channel is a ValueError."""
+        with self._lock:
+            if self._closed:
+                raise ClosedError
 
     def _unary(self, method: str, request: Any, answer: Any) -> Any:
         return self.channel.unary_unary(

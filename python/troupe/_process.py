@@ -121,6 +121,19 @@ class Process:
         except BaseException:
             self._channel.close()
             raise
+        try:
+            self._own(echo)
+        except BaseException:  # there may be no room for threads
+            self._child.kill()
+            self._child.wait()
+            self._channel.close()
+            for pipe in (self._child.stdout, self._child.stderr):
+                assert pipe is not None
+                pipe.close()
+            raise
+
+    def _own(self, echo: bool) -> None:
+        """Starts to read what the child sends."""
         self.pid: int = self._child.pid
         self.target: str = ""
         self.http: str = ""
@@ -158,7 +171,7 @@ class Process:
                 if echo:
                     try:
                         getattr(sys, name).write(text)
-                    except (OSError, ValueError, AttributeError):
+                    except Exception:  # the child would end if nobody read what it writes
                         echo = False  # this process has no such stream, or it was closed
 
     def wait_target(self, timeout: float = START_TIMEOUT) -> str:
@@ -351,15 +364,18 @@ def status(target: str, timeout: float = 15.0) -> Dict[str, Any]:
     Raises:
         ServerError: the server does not answer, or is not Troupe's.
     """
-    command: List[str] = [find_binary(), "status", "--json", f"--timeout={timeout:g}s", target]
-    result = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        timeout=timeout + 10,
-        check=False,
-    )
+    command: List[str] = [find_binary(), "status", "--json", f"--timeout={timeout:f}s", target]
+    try:
+        result = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=timeout + 10,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ServerError(14, f"{target} has not answered within {timeout:g} s") from None
     # If there is output, a nonzero code only means that a declared task is not up.
     if result.returncode != 0 and not result.stdout:
         raise ServerError(14, result.stderr.decode(errors="replace").strip())

@@ -152,7 +152,11 @@ class Server:
         self._process = _process.Process(self._definition.SerializeToString(), flags, echo)
         self._call(self._process.wait_target)
         if start:
-            self.start()
+            try:
+                self.start()
+            except BaseException:
+                self._process.kill()  # nobody else could
+                raise
 
     @staticmethod
     def _call(function: Callable[..., T], *args: Any) -> T:

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from troupe import _messages
-from troupe._connection import CODES, Connection, StatusError, grpc_module, status_of
+from troupe._connection import CODES, ClosedError, Connection, StatusError, grpc_module, status_of
 
 grpc = grpc_module("troupe.pipeline")
 
@@ -272,24 +272,16 @@ class Session:
         started: Optional[Callable[[Any], None]] = None,
         timeout: Optional[float] = None,
     ) -> List[np.ndarray[Any, Any]]:
-        """Runs a step. `started` gets grpc's future of it, whose cancel() makes the step fail with CANCELLED."""
-        handle = self._open()
+        """Runs a step. `started` gets grpc's future of each call, whose cancel() makes the step fail with CANCELLED."""
+        handle = self._open(started, timeout)
         request = _pb["RunStepRequest"](session_handle=handle, fetch=fetches, target=targets)
         for name, array in feeds.items():
             request.feed.add(name=name, tensor=encode(array))
-        call = self._connection.begin(
-            "tensorflow.MasterService/RunStep", request, _pb["RunStepResponse"], timeout
-        )
-        if started is not None:
-            started(call)
         try:
-            answer = self._result(call)
+            answer = self._call("RunStep", request, started, timeout)
         except StatusError as error:
             if is_lost(error):
                 self._lose(handle)
-            raise
-        except BaseException:
-            call.cancel()
             raise
         found = {t.name: t.tensor for t in answer.tensor}
         return [decode(found[name]) for name in fetches]
@@ -299,16 +291,18 @@ class Session:
         with self._lock:
             handle, self._handle = self._handle, None
         if handle is not None:
-            self._close(handle).exception()
+            call = self._close(handle)
+            if call is not None:
+                call.exception()
 
-    def _open(self) -> str:
+    def _open(
+        self, started: Optional[Callable[[Any], None]], timeout: Optional[float]
+    ) -> str:
         with self._lock:
             if self._handle is None:
                 request = _pb["CreateSessionRequest"](graph_def=self._graph.definition)
-                call = self._connection.begin(
-                    "tensorflow.MasterService/CreateSession", request, _pb["CreateSessionResponse"]
-                )
-                self._handle = self._result(call).session_handle
+                answer = self._call("CreateSession", request, started, timeout)
+                self._handle = answer.session_handle
             return self._handle
 
     def _lose(self, handle: str) -> None:
@@ -320,18 +314,38 @@ class Session:
         self._close(handle)
 
     def _close(self, handle: str) -> Any:
-        """Has the server close a session. Returns grpc's future of that."""
-        return self._connection.begin(
-            "tensorflow.MasterService/CloseSession",
-            _pb["CloseSessionRequest"](session_handle=handle),
-            _pb["CloseSessionResponse"],
-            _CLOSE_TIMEOUT,
-        )
-
-    def _result(self, call: Any) -> Any:
+        """Has the server close a session. Returns grpc's future of that, or None if there is no call: the token's file may be gone."""
         try:
+            return self._connection.begin(
+                "tensorflow.MasterService/CloseSession",
+                _pb["CloseSessionRequest"](session_handle=handle),
+                _pb["CloseSessionResponse"],
+                _CLOSE_TIMEOUT,
+            )
+        except (OSError, ValueError, ClosedError):
+            return None
+
+    def _call(
+        self,
+        method: str,
+        request: Any,
+        started: Optional[Callable[[Any], None]],
+        timeout: Optional[float],
+    ) -> Any:
+        try:
+            call = self._connection.begin(
+                f"tensorflow.MasterService/{method}", request, _pb[f"{method}Response"], timeout
+            )
+        except ClosedError as error:
+            raise self._failure(error.code, error.message) from None
+        try:
+            if started is not None:
+                started(call)
             return call.result()
         except grpc.RpcError as error:
             raise self._failure(*status_of(error)) from None
         except grpc.FutureCancelledError:
             raise self._failure(CODES.index("CANCELLED"), "the step was cancelled") from None
+        except BaseException:
+            call.cancel()
+            raise

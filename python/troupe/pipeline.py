@@ -410,7 +410,7 @@ class Producer:
             with self._changed:
                 while not self._waiting and not self._ending and self._error is None:
                     self._changed.wait()
-                if not self._waiting or self._error is not None:
+                if not self._waiting or self._error is not None or self._ending:
                     return
                 taken = list(self._waiting)
                 n = self._count
@@ -442,7 +442,7 @@ class Producer:
         def started(call: Any) -> None:
             with self._changed:
                 self._step = call
-                if self._error is not None:
+                if self._error is not None or self._ending:
                     call.cancel()
 
         retried(
@@ -515,9 +515,11 @@ class Producer:
                 self._step.cancel()
             self._changed.notify_all()
         self._stop.set()
-        self._sender.join()
-        self._session.close()
-        self._connection.close()
+        try:
+            self._sender.join()
+            self._session.close()
+        finally:
+            self._connection.close()
 
     def __enter__(self) -> Producer:
         return self
@@ -693,19 +695,23 @@ class Consumer:
                 if loop.leases is not None:
                     loop.leases.use(batch._token)
         finally:
-            loop.close()
-            with self._lock:
-                self._loops.remove(loop)
+            try:
+                loop.close()
+            finally:
+                with self._lock:
+                    self._loops.remove(loop)
 
     def close(self) -> None:
         """Ends the loops, which raise CANCELLED where they wait, and the consumer. It may be called again."""
         with self._lock:
             self._closed = True
             loops = list(self._loops)
-        for loop in loops:
-            loop.close()
-        self._session.close()
-        self._connection.close()
+        try:
+            for loop in loops:
+                loop.close()
+            self._session.close()
+        finally:
+            self._connection.close()
 
     def __enter__(self) -> Consumer:
         return self
@@ -747,6 +753,8 @@ class _Loop:
 
     def next(self) -> Optional[Batch]:
         """Returns the next batch, or None if the queue has ended."""
+        if self._stop.is_set():
+            raise PipelineError(CODES.index("CANCELLED"), "the loop was closed")
         if self._pump is None:
             batch = self._take()
         else:
@@ -837,8 +845,10 @@ class _Leases:
         self._held: Dict[bytes, int] = {}  # the elements of each lease that is in use or was prefetched
         self._used: Dict[bytes, int] = {}  # and of each that is to be acknowledged
         self._sent: Dict[bytes, int] = {}  # and of each that a step is acknowledging
-        self._error: Optional[PipelineError] = None
+        self._error: Optional[Exception] = None
+        self._step: Any = None  # grpc's future of the step that leases a batch
         self._ending = False
+        self._returned = False  # what the loop has not used goes back to the queue
         self._keeper = threading.Thread(target=self._keep, name="troupe-leases", daemon=True)
         self._keeper.start()
 
@@ -850,14 +860,25 @@ class _Leases:
             self._leasing = True
         tokens = self._send()
         held = None
+
+        def begun(call: Any) -> None:
+            started(call)
+            with self._changed:
+                self._step = call
+                if self._error is not None:
+                    call.cancel()
+
         try:
             out = retried(
                 self._consumer._retry,
-                lambda: self._consumer._session.run(_feed(tokens), fetches, started=started),
+                lambda: self._consumer._session.run(_feed(tokens), fetches, started=begun),
                 self._stop,
             )
             held = out[1]
             return out[0].reshape(-1)[0], out[2:]
+        except PipelineError:
+            self.check()  # the thread's error has cancelled the step
+            raise
         finally:
             self._answered(tokens, held)
             with self._changed:
@@ -871,9 +892,13 @@ class _Leases:
     def use(self, token: bytes) -> None:
         """Has a batch acknowledged that the loop has used, unless it was acknowledged or given back."""
         with self._changed:
-            if token in self._held:
-                self._used[token] = self._held.pop(token)
-                self._changed.notify_all()
+            if token not in self._held:
+                return
+            if self._returned:
+                self._consumer.expired += self._held.pop(token)
+                return
+            self._used[token] = self._held.pop(token)
+            self._changed.notify_all()
 
     def check(self) -> None:
         """Raises the error of the thread."""
@@ -904,13 +929,14 @@ class _Leases:
         self._keeper.join()
         try:
             self._acknowledge_used(0, _CLOSE_TIME)
-        except PipelineError:  # they come back when their leases expire
+        except (PipelineError, OSError, ValueError):  # they come back when their leases expire
             with self._changed:
                 self._consumer.expired += sum(self._used.values())
         with self._changed:
+            self._returned = True
             tokens = list(self._held)
         if tokens:
-            with contextlib.suppress(PipelineError):  # as above
+            with contextlib.suppress(PipelineError, OSError, ValueError):  # as above
                 self._settle("return", tokens, 0, _CLOSE_TIME)
 
     def _send(self) -> List[bytes]:
@@ -960,21 +986,23 @@ class _Leases:
             with self._changed:
                 while True:
                     due = renewal - time.monotonic()
-                    if self._ending or due <= 0 or self._leasing and self._used:
+                    waits = self._leasing and bool(self._used) and self._error is None
+                    if self._ending or due <= 0 or waits:
                         break
                     self._changed.wait(due)
                 if self._ending:
                     return
-                waits = self._leasing and bool(self._used)
             try:
                 if waits:
                     self._acknowledge_used(self._consumer._retry, lease)
                 if time.monotonic() >= renewal:
                     renewal = time.monotonic() + lease / 3
                     self._renew()
-            except PipelineError as error:
+            except Exception as error:  # whatever it is, the loop raises it; a token's file may be gone
                 with self._changed:
                     self._error = self._error or error
+                    if self._step is not None:
+                        self._step.cancel()
 
     def _renew(self) -> None:
         with self._changed:

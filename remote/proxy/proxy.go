@@ -34,6 +34,8 @@ const (
 	maxConnections = 1024
 	// piece is the maximum number of bytes copied at once.
 	piece = 256 << 10
+	// leastPause is the time after a connection could not be accepted. It doubles with each further one, up to mostPause.
+	leastPause, mostPause = 5 * time.Millisecond, time.Second
 )
 
 // Config says what to forward, and where to.
@@ -53,6 +55,7 @@ type Proxy struct {
 	listen net.Listener
 	work   sync.WaitGroup
 	places chan struct{}
+	quit   chan struct{} // closed by Close
 
 	mu     sync.Mutex
 	closed bool
@@ -66,9 +69,13 @@ func Listen(ctx context.Context, address string, c Config) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{config: c, listen: l, places: make(chan struct{}, maxConnections), open: map[net.Conn]struct{}{}}
+	return newProxy(l, c), nil
+}
+
+func newProxy(l net.Listener, c Config) *Proxy {
+	p := &Proxy{config: c, listen: l, places: make(chan struct{}, maxConnections), quit: make(chan struct{}), open: map[net.Conn]struct{}{}}
 	p.work.Go(p.accept)
-	return p, nil
+	return p
 }
 
 // Address returns the address on which the proxy listens.
@@ -77,6 +84,9 @@ func (p *Proxy) Address() net.Addr { return p.listen.Addr() }
 // Close closes all connections and waits for the proxy's goroutines.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
+	if !p.closed {
+		close(p.quit)
+	}
 	p.closed = true
 	for c := range p.open {
 		_ = c.Close() // its goroutine sees the error
@@ -87,7 +97,9 @@ func (p *Proxy) Close() error {
 	return err
 }
 
+// accept accepts connections until the listener is closed. After an error, which may be temporary, such as too many open files, it pauses.
 func (p *Proxy) accept() {
+	pause := leastPause
 	for {
 		c, err := p.listen.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -95,8 +107,16 @@ func (p *Proxy) accept() {
 		}
 		if err != nil {
 			p.config.Log.Warn("a connection could not be accepted", "error", err)
+			wait := time.NewTimer(pause)
+			select {
+			case <-wait.C:
+			case <-p.quit:
+			}
+			wait.Stop()
+			pause = min(2*pause, mostPause)
 			continue
 		}
+		pause = leastPause
 		select {
 		case p.places <- struct{}{}:
 			p.work.Go(func() {
