@@ -179,6 +179,7 @@ func (c *EagerContext) Update(view uint64, spec *EagerSpec) error {
 		if cluster, err = c.clusterOf(spec); err != nil {
 			return err
 		}
+		cluster.view = view
 	}
 	if have := c.view.Load(); view != have+1 || !c.view.CompareAndSwap(have, view) {
 		return status.InvalidArgumentf("EagerService:UpdateContext failed. Context id: <%d> currently at view #%d but received update request at view #%d. View id should only be continuously incremented.",

@@ -17,6 +17,7 @@ import (
 
 // eagerCluster is a client's cluster. It does not change: a newer view of the cluster is another one.
 type eagerCluster struct {
+	view         uint64            // of the context, with which it came
 	peers        map[string]string // addresses of tasks
 	devices      []place.Device    // Local are those of this task
 	incarnations map[string]uint64 // of the devices
@@ -24,7 +25,7 @@ type eagerCluster struct {
 
 // clusterOf returns the cluster that a client describes, with this task's devices as they are.
 func (c *EagerContext) clusterOf(spec *EagerSpec) (*eagerCluster, error) {
-	all := &eagerCluster{peers: spec.Peers, incarnations: map[string]uint64{}}
+	all := &eagerCluster{view: spec.View, peers: spec.Peers, incarnations: map[string]uint64{}}
 	add := func(name string, incarnation uint64, own bool) error {
 		d, err := place.NewDevice(name, own)
 		if err == nil {
@@ -114,17 +115,17 @@ type eagerOutput struct {
 // backgroundTime bounds a request to another task whose answer nobody waits for.
 const backgroundTime = 10 * time.Second
 
-// enqueueLater sends an item to the task of a device without waiting for the answer. It is only logged if the other task does not execute it:
+// enqueueLater sends items to the task of a device without waiting for the answer. It is only logged if the other task does not execute them:
 // it may have ended, and its state with it.
-func (c *EagerContext) enqueueLater(device string, item *corepb.QueueItem) {
+func (c *EagerContext) enqueueLater(device string, items ...*corepb.QueueItem) {
 	if c.session.closed.Load() || c.task.life.Err() != nil {
 		return
 	}
 	c.task.background(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, backgroundTime)
 		defer cancel()
-		if err := c.enqueue(ctx, device, item); err != nil {
-			c.task.Log.Debug("an item for another task was not executed", "context", c.id, "device", device, "error", err)
+		if err := c.enqueue(ctx, device, items...); err != nil {
+			c.task.Log.Debug("items for another task were not executed", "context", c.id, "device", device, "error", err)
 		}
 	})
 }
@@ -148,11 +149,11 @@ func EagerCaller(ctx context.Context) string {
 	return client
 }
 
-// enqueue has the context on the task of a device execute an item.
-func (c *EagerContext) enqueue(ctx context.Context, device string, item *corepb.QueueItem) error {
+// enqueue has the context on the task of a device execute items.
+func (c *EagerContext) enqueue(ctx context.Context, device string, items ...*corepb.QueueItem) error {
 	address, err := c.peer(taskOf(device))
 	if err != nil {
 		return err
 	}
-	return c.task.EagerService.Enqueue(c.calling(ctx), address, device, &corepb.EnqueueRequest{ContextId: c.id, Queue: []*corepb.QueueItem{item}})
+	return c.task.EagerService.Enqueue(c.calling(ctx), address, device, &corepb.EnqueueRequest{ContextId: c.id, Queue: items})
 }

@@ -67,9 +67,11 @@ func (r *eagerCall) instanceOf(call *stepCall, op *corepb.Operation, f *eagerFun
 	}
 }
 
-// instanceKey identifies the instance of a call. A function that was removed and registered again is another function.
+// instanceKey identifies the instance of a call. A function that was removed and registered again is another function, and an instance for an earlier
+// cluster is another instance: the session may drop it only after the client knows of the update.
 func (c *EagerContext) instanceKey(op *corepb.Operation, f *eagerFunction, device string, spec *mainSpec) []byte {
 	b := append(append(make([]byte, 0, 512), op.GetName()...), 0)
+	b = binary.AppendUvarint(b, c.cluster.Load().view)
 	b = append(append(b, device...), 0)
 	if f != nil {
 		b = binary.AppendUvarint(b, f.serial)

@@ -290,9 +290,9 @@ func TestLongKeysAreCounted(t *testing.T) {
 
 	alice := EagerPeer{Who: "alice"}
 	for i := range maxPeerKeys/len(long(0)) + 1 {
-		_, err := n.task.eager.enter(alice, int64(-i), long(i))
+		s, err := n.task.eager.enter(alice, int64(-i), long(i))
 		if err == nil {
-			defer n.task.eager.leave(alice, long(i))
+			defer n.task.eager.leave(s, alice, long(i))
 		} else if i*len(long(0)) < maxPeerKeys/2 {
 			t.Fatal(err)
 		} else {

@@ -105,9 +105,24 @@ func (r *eagerCall) runMain(call stepCall, p *plan, op *corepb.Operation, inputs
 	}
 	if ctx.Err() != nil {
 		kernels.ReleaseTensors(outputs)
+		r.disown(op)
 		return nil, status.From(context.Cause(ctx))
 	}
 	return outputs, nil
+}
+
+// disown releases the outputs that other tasks have kept for a call that has failed: its client knows of none.
+func (r *eagerCall) disown(op *corepb.Operation) {
+	kept := map[string][]*corepb.QueueItem{}
+	for i, out := range r.made {
+		if out.device != "" {
+			h := &corepb.RemoteTensorHandle{OpId: op.GetId(), OutputNum: int32(i), Device: out.device}
+			kept[out.device] = append(kept[out.device], &corepb.QueueItem{Item: &corepb.QueueItem_HandleToDecref{HandleToDecref: h}})
+		}
+	}
+	for device, items := range kept {
+		r.context.enqueueLater(device, items...)
+	}
 }
 
 // runOwn runs the main's own part.

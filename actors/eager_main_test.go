@@ -3,15 +3,18 @@ package actors
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	devpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/device_attributes_go_proto"
 	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/view"
@@ -106,6 +109,9 @@ func (e *eagerCalls) Enqueue(ctx context.Context, address, target string, q *cor
 		defer e.note(address + " cleanup")
 		c.Cleanup(of.CleanupFunction.GetStepId())
 		return nil
+	case *corepb.QueueItem_HandleToDecref:
+		defer e.note(address + " decref")
+		return c.Decref(of.HandleToDecref)
 	}
 	num, _, n := protowire.ConsumeField(item.ProtoReflect().GetUnknown())
 	if num != 8 || n < 0 {
@@ -360,6 +366,43 @@ func TestWhyOfEagerMain(t *testing.T) {
 	wantError(t, <-ended, status.Cancelled, "")
 }
 
+// A call that follows an update of the context uses no instance from before, though the session has not dropped it yet.
+func TestEagerUpdateBesideABusySession(t *testing.T) {
+	main, _, _, _ := spreadCluster(t)
+	main.send(20, 10, 100)
+	main.register(`
+		signature { name: "there" input_arg { name: "x" type: DT_FLOAT } output_arg { name: "y" type: DT_FLOAT } }
+		node_def { name: "square" op: "Square" input: "x" device: "/job:ps/task:1" attr { key: "T" value { type: DT_FLOAT } } }
+		ret { key: "y" value: "square:y:0" }`)
+	main.run(call(40, "there", "20:0"))
+	busy := &blocked{Context: t.Context(), begun: make(chan struct{}), goOn: make(chan struct{})}
+	ended := make(chan error, 1)
+	go main.session.self.Send(&change{message: &wire.ForgetPlans{}, ctx: busy, reply: ended})
+	<-busy.begun
+	if err := main.Update(1, &EagerSpec{Peers: main.cluster.Load().peers}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := main.Run(t.Context(), call(41, "there", "20:0"))
+	wantError(t, err, status.InvalidArgument, "/job:ps/task:1 unknown device.")
+	close(busy.goOn)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// blocked is the context of a change that keeps its session's actor busy.
+type blocked struct {
+	context.Context
+	once        sync.Once
+	begun, goOn chan struct{}
+}
+
+func (b *blocked) Err() error {
+	b.once.Do(func() { close(b.begun) })
+	<-b.goOn
+	return b.Context.Err()
+}
+
 func TestEagerMainFailures(t *testing.T) {
 	main, ps, ps1, calls := spreadCluster(t)
 	ps.variable(10, psCPU, "v", 1, 2)
@@ -416,9 +459,33 @@ func TestEagerMainFailures(t *testing.T) {
 		wantError(t, err, status.Cancelled)
 		calls.failing(nil)
 	})
+	t.Run("outputs elsewhere", func(t *testing.T) { // of a component that has ended when another one fails
+		main.register(`
+			signature { name: "squares" input_arg { name: "x" type: DT_FLOAT } output_arg { name: "y" type: DT_FLOAT } output_arg { name: "z" type: DT_FLOAT } }
+			node_def { name: "y" op: "Square" input: "x" device: "/job:ps/task:0" attr { key: "T" value { type: DT_FLOAT } } }
+			node_def { name: "z" op: "Square" input: "x" device: "/job:ps/task:1" attr { key: "T" value { type: DT_FLOAT } } }
+			ret { key: "y" value: "y:y:0" } ret { key: "z" value: "z:y:0" }`)
+		ran := func() int { return calls.count("at "+psTask+" run") + calls.count("at "+ps1Task+" run") }
+		before, handles := ran(), ps.handles.count()
+		var begun atomic.Int32
+		calls.failing(func(_ context.Context, item *corepb.QueueItem) error {
+			if item != nil || begun.Add(1) == 1 {
+				return nil
+			}
+			for ran() == before {
+				runtime.Gosched()
+			}
+			return lost
+		})
+		_, err := main.Run(t.Context(), call(40, "squares", "20:0"))
+		wantError(t, err, status.Unavailable, "Socket closed")
+		calls.failing(nil)
+		until(t, "the output is released", func() bool { return ps.handles.count() == handles && ps1.handles.count() == 0 })
+	})
 	main.run(step("20:0")) // all is well again
 	main.want("30:0", 10, 200)
-	calls.wait("at "+psTask+" cleanup", 6)
+	calls.wait("at "+psTask+" cleanup", 7)
+	calls.wait("at "+ps1Task+" cleanup", 1)
 	for _, c := range []*eagerClient{main, ps, ps1} {
 		if n := len(c.node.task.eager.steps); n != 1 {
 			t.Errorf("%s has %d steps", c.names.client, n)

@@ -26,7 +26,8 @@ const maxSent = 1 << 16
 // value waits here for its receiver, which may be on another task (EagerRecv), and a receiver for its value. Keys are TensorFlow's, and a
 // key may be used again.
 type eagerStep struct {
-	id int64
+	id    int64
+	calls int // of EagerRecv that have entered it; under the table's lock
 
 	mu      sync.Mutex    // guards the rest: kernels send and receive on their own goroutines, as do the calls of other tasks
 	context *EagerContext // nil before the step begins here
@@ -225,13 +226,6 @@ func (s *eagerStep) begin(c *EagerContext) error {
 		refuse()
 	}
 	return err
-}
-
-// idle reports whether nothing waits in the step.
-func (s *eagerStep) idle() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.waiting) == 0 && s.count == 0
 }
 
 // of returns the context whose step it is; nil before the step has begun.

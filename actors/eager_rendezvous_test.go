@@ -163,6 +163,34 @@ func TestEagerRecvBeforeTheContext(t *testing.T) {
 	}
 }
 
+// A call that has entered a step which has not begun, and does not wait in it yet, is not left behind when another call gives up.
+func TestEagerRecvBesideOneThatGivesUp(t *testing.T) {
+	net := newNetwork(t, "a")
+	n := net.node(taskName("a"))
+	probe := newEager(t, n, EagerSpec{ID: 1})
+	e := &n.task.eager
+	entered, err := e.enter(EagerPeer{}, 2, probe.key("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	other := n.fetch(ctx, 2, probe.key("y"))
+	cancel()
+	wantError(t, (<-other).err, status.Cancelled)
+	if c := newEager(t, n, EagerSpec{ID: 2}); c.own != entered {
+		t.Error("the context has another rendezvous than the one that the call waits in")
+	}
+	e.leave(entered, EagerPeer{}, probe.key("x"))
+	never, err := e.enter(EagerPeer{}, 77, probe.key("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.leave(never, EagerPeer{}, probe.key("x"))
+	if len(e.steps) != 2 {
+		t.Errorf("there are %d steps", len(e.steps))
+	}
+}
+
 // A peer receives only from contexts that it may use, also if it came before them, and bothers no others.
 func TestEagerPeers(t *testing.T) {
 	net := newNetwork(t, "a")

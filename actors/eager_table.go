@@ -95,10 +95,13 @@ func (e *eagerTable) all() (all []*EagerContext) {
 	return all
 }
 
-// add makes a context known, unless another one with its id was faster.
+// add makes a context known, unless another one with its id was faster, or its session has ended meanwhile: nothing would remove it again.
 func (e *eagerTable) add(c *EagerContext) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if c.session.closed.Load() {
+		return errNoContext(c.id)
+	}
 	if e.contexts[c.id] != nil {
 		return errEagerExists(c.id)
 	}
@@ -209,9 +212,6 @@ func (e *eagerTable) cancel(s *eagerStep, by EagerPeer) {
 	c := s.of()
 	if c == nil {
 		e.cancelled.Add(s.id, by.may)
-		if s.idle() && e.steps[s.id] == s {
-			delete(e.steps, s.id)
-		}
 	}
 	e.mu.Unlock()
 	if c != nil && s != c.own {
@@ -235,7 +235,7 @@ func (t *Task) EagerRecv(ctx context.Context, peer EagerPeer, step int64, key st
 	if err != nil {
 		return nil, false, err
 	}
-	defer t.eager.leave(peer, key)
+	defer t.eager.leave(s, peer, key)
 	received := make(chan error, 1)
 	var got eagerValue
 	r := &eagerReceiver{key: key, check: func(c *EagerContext) error { return peer.checkSource(c, key) }, done: func(v eagerValue, err error) {
@@ -274,12 +274,17 @@ func (e *eagerTable) enter(peer EagerPeer, step int64, key string) (*eagerStep, 
 		e.calls.drop(peer.Who, 1)
 		return nil, err
 	}
-	return e.stepLocked(step), nil
+	s := e.stepLocked(step)
+	s.calls++
+	return s, nil
 }
 
-func (e *eagerTable) leave(peer EagerPeer, key string) {
+func (e *eagerTable) leave(s *eagerStep, peer EagerPeer, key string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if s.calls--; s.calls == 0 && e.steps[s.id] == s && s.of() == nil { // not before: a call that has entered the step would wait where nothing is sent
+		delete(e.steps, s.id)
+	}
 	e.calls.drop(peer.Who, 1)
 	e.keys.drop(peer.Who, len(key))
 }

@@ -41,6 +41,17 @@ func newEager(t testing.TB, n *node, spec EagerSpec) *eagerClient {
 	return &eagerClient{c, t, n}
 }
 
+// A context whose session ends before the task knows the context stays unknown.
+func TestEagerContextThatEndsAtOnce(t *testing.T) {
+	n := newNetwork(t, "a").node(taskName("a"))
+	c := newEager(t, n, EagerSpec{ID: 1})
+	c.Close(0)
+	wantError(t, n.task.eager.add(c.EagerContext), status.Aborted, "Unable to find a context_id")
+	if all := n.task.EagerContexts(); len(all) != 0 {
+		t.Errorf("the contexts are %v", all)
+	}
+}
+
 // op returns an operation. An input is a handle "op:output", attrs is the text of an Operation's attrs.
 func op(id int64, name, attrs string, inputs ...string) *corepb.Operation {
 	o := &corepb.Operation{}

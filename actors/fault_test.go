@@ -171,6 +171,26 @@ func TestNoLateStart(t *testing.T) {
 	}
 }
 
+// TestRefusedAtTheMaster refuses the own part of steps that have parts on other tasks.
+func TestRefusedAtTheMaster(t *testing.T) {
+	net := newNetwork(t, "a", "b")
+	c := open(t, net.node(taskName("a")), "x = Placeholder() @a0\nm = Neg(x) @b0\nn = Neg(m) @a0\n")
+	feeds := map[string]int64{"x:0": 5}
+	c.run(request(feeds, "n:0"), 5)
+	steps := &c.node.task.steps
+	atMost := func(n int) {
+		steps.mu.Lock()
+		defer steps.mu.Unlock()
+		steps.partsOf.most = n
+	}
+	atMost(0)
+	_, err := c.try(t.Context(), request(feeds, "n:0"))
+	wantError(t, err, status.ResourceExhausted, "steps under way")
+	c.idle()
+	atMost(maxSteps)
+	c.run(request(feeds, "n:0"), 5)
+}
+
 func TestUnknownPlan(t *testing.T) {
 	net := newNetwork(t, "a", "b")
 	a, b := net.node(taskName("a")), net.node(taskName("b"))

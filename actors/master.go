@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -102,6 +103,9 @@ type masterCall struct {
 	session *Session            // of AdmitSession
 	ends    func(*Session) bool // of RemoveSessions: selects the sessions to remove; nil means all
 	reply   chan masterReply    // has room for the one answer
+	// taken is set by whichever is first: the master, which then replies, or the asker, which gives up. A call that was given up changes nothing: nobody
+	// would close the sessions that it removed.
+	taken atomic.Bool
 }
 
 // masterReply is the reply to a masterCall: the sessions that were removed, or an error.
@@ -124,7 +128,9 @@ func (t *Task) startMaster() error {
 func (m *master) Receive(c actor.Context) {
 	switch msg := c.Message().(type) {
 	case *masterCall:
-		msg.reply <- m.answer(msg)
+		if msg.taken.CompareAndSwap(false, true) {
+			msg.reply <- m.answer(msg)
+		}
 	case *wire.Parcel:
 		m.workerAnswered(msg)
 	case *wire.AttachConnection:
@@ -382,7 +388,7 @@ func (s *Session) quiesce(ctx context.Context) {
 }
 
 // askMaster sends a message to the task's own master and waits for the reply.
-func (t *Task) askMaster(ctx context.Context, c *masterCall) ([]*Session, error) {
+func (t *Task) askMaster(ctx context.Context, c *masterCall) (sessions []*Session, err error) {
 	c.reply = make(chan masterReply, 1)
 	t.master.Send(c)
 	select {
@@ -396,10 +402,15 @@ func (t *Task) askMaster(ctx context.Context, c *masterCall) ([]*Session, error)
 	case r := <-c.reply:
 		return r.sessions, r.err
 	case <-ctx.Done():
-		return nil, status.From(ctx.Err())
+		err = status.From(ctx.Err())
 	case <-limit.C:
-		return nil, status.Errorf(status.Unavailable, "The master of %s does not answer", t.name)
+		err = status.Errorf(status.Unavailable, "The master of %s does not answer", t.name)
 	}
+	if c.taken.CompareAndSwap(false, true) {
+		return nil, err
+	}
+	r := <-c.reply // the master is at it
+	return r.sessions, r.err
 }
 
 // closeTime bounds the end of a session: cancelled kernels return at once, except those in the middle of a

@@ -191,6 +191,7 @@ func (s *Session) runPartial(ctx context.Context, req *StepRequest) (r *StepResu
 	defer stop()
 	result, err := pr.collect(want, req.Fetches)
 	if err != nil {
+		pr.step.fail(err) // a branch that was not taken is no error of the step, which would wait for feeds that cannot come any more
 		s.dropPartial(req.Partial)
 		return nil, err
 	}

@@ -86,6 +86,7 @@ func TestPartialRun(t *testing.T) {
 		h := c.setup(feeds, []string{"no:0"})
 		_, err := c.part(h, request(map[string]int64{"a:0": 1, "b:0": 2}, "no:0"))
 		wantError(t, err, status.Internal, "no:0", "branch was not taken")
+		until(t, "the step ends, though c was not fed", func() bool { return c.node.task.steps.count(c.session) == 0 })
 	})
 	t.Run("time is over", func(t *testing.T) {
 		c := open(t, n, "q = FIFOQueueV2()\ntake = QueueDequeueV2(q)\n"+staged)

@@ -251,6 +251,35 @@ func TestSteps(t *testing.T) {
 	c.idle()
 }
 
+// A call that gives up while the master is busy changes nothing: the session that it would end stays, with its client or its lease.
+func TestCloseThatGivesUp(t *testing.T) {
+	n := newNetwork(t, "a").node(taskName("a"))
+	c := open(t, n, arithmetic)
+	busy, goOn, reset := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		reset <- n.task.Reset(context.Background(), nil, "the test", func(*Session) bool {
+			close(busy)
+			<-goOn
+			return false
+		})
+	}()
+	<-busy
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := n.task.CloseSession(over, c.session.handle)
+	wantError(t, err, status.Cancelled)
+	wantError(t, n.task.Reset(over, nil, "the test", nil), status.Cancelled)
+	close(goOn)
+	if err := <-reset; err != nil {
+		t.Fatal(err)
+	}
+	c.run(request(map[string]int64{"x:0": 5}, "y:0"), 10)
+	c.close()
+	if n.task.Sessions() != 0 || len(n.task.sessions) != 0 {
+		t.Error("there is a session")
+	}
+}
+
 // A tensor goes to one task in one step and to another in the next. Each step sends and receives its own, though the nodes have the same
 // names.
 func TestReadersOfSeveralTasks(t *testing.T) {

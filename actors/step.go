@@ -171,6 +171,10 @@ func (st *step) run() {
 	if len(st.plan.remote) > 0 {
 		if err := st.own.table(); err != nil {
 			st.own.refuse(err)
+			for _, part := range st.plan.remote {
+				st.dispatch(part, false) // ends the part, since the step has failed
+			}
+			st.allSent()
 			return
 		}
 		if light {
