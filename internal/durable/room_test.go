@@ -270,7 +270,7 @@ type sized struct {
 
 func (s sized) Size() int { return s.bytes }
 
-// TestPending: what is on its way to the disk, all of which may have to be in one batch, is bounded; a change in pieces has one of them there.
+// TestPending: what waits to be written, all of which may have to be in one batch, is bounded; a change in pieces has one of them there.
 func TestPending(t *testing.T) {
 	s := openLimited(t, newMem(t), Options{})
 	c := create(t, s, "v")

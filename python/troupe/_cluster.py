@@ -363,7 +363,7 @@ class LocalCluster:
                     task._process.terminate(grace)
             for task in self._tasks:
                 task.stop(grace)
-        except BaseException:  # such as an interrupt of who waits for the steps that run
+        except BaseException:  # such as an interrupt while the steps that run are waited for
             for task in self._tasks:
                 task.kill()
             raise
