@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -84,6 +85,72 @@ func TestEagerAnonymousVariables(t *testing.T) {
 	c.close()
 	c.EagerContext = nil
 	for range 100 { // the collector finds that nothing refers to the variables
+		if runtime.GC(); n.device.Pool().Stats().InUse == 0 {
+			break
+		}
+		runtime.Gosched()
+	}
+}
+
+// Tables whose names the client counted belong to their handles, since the next program counts the same names. Others are shared by name.
+func TestEagerCountedTables(t *testing.T) {
+	net := newNetwork(t, "a")
+	n := net.node(taskName("a"))
+	c := newEager(t, n, EagerSpec{ID: 1})
+	next := newEager(t, n, EagerSpec{ID: 2})
+	scalars := attr("key_dtype", "type: DT_INT64") + attr("value_dtype", "type: DT_INT64")
+	dense := scalars + attr("value_shape", "shape { }")
+	for _, client := range []*eagerClient{c, next} {
+		elements, err := tensor.FromValues([]int64{7})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client.sendTensor(1, elements)
+		client.sendTensor(2, tensor.FromScalar(int64(-1)))
+		client.sendTensor(3, tensor.FromScalar(int64(-2)))
+	}
+	id := int64(10)
+	for _, table := range []struct {
+		op, name, attrs string
+		want            int64 // how many elements the next program finds
+	}{
+		{"HashTableV2", "8", scalars, 0},
+		{"MutableHashTableV2", "table_8", scalars, 0},
+		{"MutableDenseHashTableV2", "table_10", dense, 0},
+		{"HashTableV2", "hash_table_vocabulary.txt_-2_-1", scalars, 1},
+		{"MutableHashTableV2", "table_8_of_users", scalars, 1},
+		{"MutableHashTableV2", "8", scalars + attr("container", `s: "c"`), 1},
+	} {
+		t.Run(table.op+" "+table.name, func(t *testing.T) {
+			id += 10
+			attrs, fill := table.attrs+attr("shared_name", `s: "`+table.name+`"`), "LookupTableInsertV2"
+			var inputs []string
+			switch table.op {
+			case "HashTableV2":
+				fill = "InitializeTableV2"
+			case "MutableDenseHashTableV2":
+				inputs = []string{"2:0", "3:0"}
+			}
+			made := strconv.FormatInt(id, 10) + ":0"
+			c.run(op(id, table.op, attrs, inputs...))
+			c.run(op(id+1, fill, "", made, "1:0", "1:0"))
+			next.run(op(id, table.op, attrs, inputs...))
+			next.run(op(id+1, "LookupTableSizeV2", "", made))
+			size, err := next.handles.get(handleKey{id + 1, 0})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer size.Release()
+			if got := tensor.Of[int64](size)[0]; got != table.want {
+				t.Errorf("the next program's table has %d elements, want %d", got, table.want)
+			}
+		})
+	}
+	for _, client := range []*eagerClient{c, next} {
+		client.close()
+		client.EagerContext = nil
+	}
+	for range 100 { // the collector finds that nothing refers to the tables
 		if runtime.GC(); n.device.Pool().Stats().InUse == 0 {
 			break
 		}
