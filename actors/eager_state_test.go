@@ -100,11 +100,11 @@ func TestEagerCountedTables(t *testing.T) {
 	next := newEager(t, n, EagerSpec{ID: 2})
 	scalars := attr("key_dtype", "type: DT_INT64") + attr("value_dtype", "type: DT_INT64")
 	dense := scalars + attr("value_shape", "shape { }")
-	elements, err := tensor.FromValues([]int64{7})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, client := range []*eagerClient{c, next} {
+		elements, err := tensor.FromValues([]int64{7})
+		if err != nil {
+			t.Fatal(err)
+		}
 		client.sendTensor(1, elements)
 		client.sendTensor(2, tensor.FromScalar(int64(-1)))
 		client.sendTensor(3, tensor.FromScalar(int64(-2)))
@@ -145,6 +145,16 @@ func TestEagerCountedTables(t *testing.T) {
 				t.Errorf("the next program's table has %d elements, want %d", got, table.want)
 			}
 		})
+	}
+	for _, client := range []*eagerClient{c, next} {
+		client.close()
+		client.EagerContext = nil
+	}
+	for range 100 { // the collector finds that nothing refers to the tables
+		if runtime.GC(); n.device.Pool().Stats().InUse == 0 {
+			break
+		}
+		runtime.Gosched()
 	}
 }
 
