@@ -5,24 +5,17 @@ import (
 	"regexp"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/graph"
 )
 
 // countedName matches the names that TensorFlow 2's client makes for tables from a counter of its process, so that each table is its
 // object's own. Every process counts from the start.
 var countedName = regexp.MustCompile(`^(table_)?[0-9]+$`)
 
-// privateTables maps an op that makes a named table to the op that makes one which lives as long as a handle to it.
-var privateTables = map[string]string{
-	"HashTableV2":                 "AnonymousHashTable",
-	"MutableHashTableV2":          "AnonymousMutableHashTable",
-	"MutableHashTableOfTensorsV2": "AnonymousMutableHashTableOfTensors",
-	"MutableDenseHashTableV2":     "AnonymousMutableDenseHashTable",
-}
-
 // withPrivateTable returns the op to run for op: one that makes an anonymous table if the client counted its name. Under such a name the
 // program that comes next would find the table of the one before, with that one's values, and tables would stay when their programs end.
 func withPrivateTable(op *corepb.Operation) *corepb.Operation {
-	anonymous, ok := privateTables[op.GetName()]
+	anonymous, ok := graph.AnonymousTable(op.GetName())
 	if !ok || len(op.Attrs["container"].GetS()) > 0 || !countedName.Match(op.Attrs["shared_name"].GetS()) {
 		return op
 	}

@@ -25,14 +25,6 @@ const (
 	identityOp  = "Identity"
 )
 
-// anonymousOps maps an op that creates a named table to the one that creates a table reachable only by its handle.
-var anonymousOps = map[string]string{
-	"HashTableV2":                 "AnonymousHashTable",
-	"MutableHashTableV2":          "AnonymousMutableHashTable",
-	"MutableHashTableOfTensorsV2": "AnonymousMutableHashTableOfTensors",
-	"MutableDenseHashTableV2":     "AnonymousMutableDenseHashTable",
-}
-
 // makesCapture reports whether a dataset's graph may contain the node for a captured resource. TensorFlow's graphs contain the op that filled
 // a table, which may read a file or another dataset. Variables must be anonymous, because the session's graph decides the homes of named ones.
 func makesCapture(n *graph.Node) bool {
@@ -43,18 +35,13 @@ func makesCapture(n *graph.Node) bool {
 	case assignOp, importOp, identityOp, "InitializeTableV2", "InitializeTableFromTextFileV2", "InitializeTableFromDataset":
 		return true
 	}
-	for _, op := range anonymousOps {
-		if n.Op == op {
-			return true
-		}
-	}
-	return false
+	return graph.MakesAnonymousTable(n.Op)
 }
 
 // anonymized returns a node that creates an anonymous table in place of a named one. TensorFlow's graphs contain named ones, with names
 // that are unique within one process.
 func anonymized(n *nodepb.NodeDef) *nodepb.NodeDef {
-	op, ok := anonymousOps[n.Op]
+	op, ok := graph.AnonymousTable(n.Op)
 	if !ok || len(n.Attr["container"].GetS()) > 0 || len(n.Attr["shared_name"].GetS()) > 0 {
 		return n
 	}
