@@ -165,6 +165,9 @@ func (t *Tx) AfterAll(c *Cell) {
 
 // relyOn makes the transaction depend on slots. One that only depends on others is written like one that changes something, after them.
 func (t *Tx) relyOn(c *Cell, on func() []*slot) {
+	if c.store != t.store {
+		panic("durable: a transaction depends on a cell of another store")
+	}
 	s := t.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
