@@ -188,7 +188,11 @@ func (c *EagerContext) Update(view uint64, spec *EagerSpec) error {
 	if cluster == nil {
 		return nil
 	}
-	c.cluster.Store(cluster)
+	for have := c.cluster.Load(); have.view < view; have = c.cluster.Load() { // the next update may have been faster
+		if c.cluster.CompareAndSwap(have, cluster) {
+			break
+		}
+	}
 	c.dropInstances("")
 	return nil
 }
