@@ -175,6 +175,11 @@ func (e keptRun) Size() (n int) { return tuple.Tuple(e.tensors).Size() }
 // completed.
 func (q *Queue) record() {
 	s := q.core.state
+	for _, c := range s.changes { // a request's changes belong together
+		if c.waiter != nil {
+			q.changesOf(c.waiter).BeginChange()
+		}
+	}
 	for _, c := range s.changes {
 		tx := q.changesOf(c.waiter)
 		switch {
@@ -194,6 +199,7 @@ func (q *Queue) record() {
 	}
 	for _, c := range s.changes {
 		if c.waiter != nil {
+			c.waiter.changes.EndChange()
 			c.waiter.waiting()
 		}
 	}

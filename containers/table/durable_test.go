@@ -332,3 +332,26 @@ func TestFullDisk(t *testing.T) {
 		closeStore(t, store)
 	}
 }
+
+// TestFurtherInitializations checks that a step that finds a table initialized as it asks is answered after that is on disk.
+func TestFurtherInitializations(t *testing.T) {
+	store := openStore(t, t.TempDir())
+	defer closeStore(t, store)
+	made := make1(t, Options{Kind: Static})
+	defer made.Close()
+	keep(t, store, made)
+	fill := func() *durable.Tx {
+		tx := store.Begin()
+		wants(t, made.(Initializable).Fill(tx, vector(t, 1, 2), vector(t, 3, 4), view.StepOrigin{}), status.OK, "")
+		return tx
+	}
+	first, second := fill(), fill()
+	if !second.Changed() {
+		t.Error("a further initialization relies on nothing")
+	}
+	commit(t, first)
+	commit(t, second)
+	if fill().Changed() {
+		t.Error("an initialization relies on what is on disk")
+	}
+}

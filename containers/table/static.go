@@ -134,7 +134,9 @@ func (s *static[K, V]) Fill(by *durable.Tx, keys, values *tensor.Tensor, origin 
 
 func (s *static[K, V]) Initialize(by *durable.Tx, src Source, origin view.StepOrigin) error {
 	if e := s.entries.Load(); e != nil {
-		return s.same(e, src)
+		s.mu.Lock() // whoever has filled it records that before it gives up the lock
+		defer s.mu.Unlock()
+		return s.again(by, e, src)
 	}
 	e := s.fresh()
 	if err := src.Each(func(keys, values *tensor.Tensor) error {
@@ -148,7 +150,7 @@ func (s *static[K, V]) Initialize(by *durable.Tx, src Source, origin view.StepOr
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if have := s.entries.Load(); have != nil {
-		return s.same(have, src)
+		return s.again(by, have, src)
 	}
 	if err := s.keeper.Admits(durable.Adds(encoded(e.key, e.value, e.keys, 1, e.values))); err != nil {
 		return err
@@ -160,6 +162,15 @@ func (s *static[K, V]) Initialize(by *durable.Tx, src Source, origin view.StepOr
 		recordSet(r, e.key, e.value, e.keys, 1, e.values, 1)
 	})
 	return nil
+}
+
+// again is a further initialization, which changes nothing. Its step is answered after that of the first one is on disk.
+func (s *static[K, V]) again(by *durable.Tx, e *entries[K, V], src Source) error {
+	err := s.same(e, src)
+	if err == nil {
+		s.keeper.After(by)
+	}
+	return err
 }
 
 // ErrDifferent is the error of a second initialization with other data.

@@ -92,8 +92,8 @@ func (s *Store) run() {
 	}
 }
 
-// idle reports whether the committer has nothing to do.
-func (s *Store) idle() bool { return len(s.queue)+len(s.created)+len(s.deleted) == 0 }
+// idle reports whether the committer has nothing to do, and nothing comes after a change that has begun.
+func (s *Store) idle() bool { return len(s.queue)+len(s.created)+len(s.deleted)+s.open == 0 }
 
 // sleep waits until there is work, or for a time; 0 means that only work ends the wait.
 func (s *Store) sleep(d time.Duration) {
@@ -189,7 +189,7 @@ func (s *Store) closure(u *unit, now time.Time) (all []*unit, blocker *unit) {
 	all = append(s.found[:0], u)
 	for i := 0; i < len(all); i++ {
 		w := all[i]
-		if !w.tx.ended && (u.tx.cleanup || patient && w.tx.waits == 0) {
+		if w.tx.open > 0 || !w.tx.ended && (u.tx.cleanup || patient && w.tx.waits == 0) {
 			return nil, w
 		}
 		for d := range w.deps {

@@ -31,11 +31,20 @@ func (k *Keeper) Change(by *Tx, record func(r Recorder)) {
 	switch {
 	case k.cell == nil:
 	case by != nil:
+		by.BeginChange()
+		defer by.EndChange()
 		record(Recorder{tx: by, cell: k.cell})
 	default:
 		own := k.cell.store.Begin()
 		record(Recorder{tx: own, cell: k.cell})
 		own.End(func(error) {}) // a store that fails refuses the next change, and says so itself
+	}
+}
+
+// After makes a step that relies on what the resource is, and changes nothing, wait for the changes of others that are not on disk yet.
+func (k *Keeper) After(by *Tx) {
+	if k.cell != nil && by != nil {
+		by.AfterAll(k.cell)
 	}
 }
 

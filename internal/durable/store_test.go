@@ -297,6 +297,56 @@ func TestPatience(t *testing.T) {
 	})
 }
 
+// TestWholeChanges checks that a change of several keys is not split, however long others wait for it.
+func TestWholeChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := newMem(t)
+		s := openStore(t, mem)
+		c := create(t, s, "v")
+		begin := func(key, v string) (goesOn *Tx, depends chan error) {
+			goesOn, depends = s.Begin(), make(chan error, 1)
+			goesOn.BeginChange()
+			goesOn.Set(c, []byte(key), value(v))
+			x := s.Begin()
+			x.After(c, []byte(key))
+			x.Set(c, []byte("other"), value(v))
+			x.End(func(err error) { depends <- err })
+			return goesOn, depends
+		}
+		a, done := begin("k", "a")
+		time.Sleep(time.Hour)
+		if len(done) > 0 || s.Stats().Splits != 0 {
+			t.Error("a change was split")
+		}
+		a.Set(c, []byte("l"), value("a"))
+		a.EndChange()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		clone := openStore(t, mem.CrashClone(vfs.CrashCloneCfg{}))
+		if got := content(t, clone)["v"]; got["k"] != "a" || got["l"] != "a" || got["other"] != "a" {
+			t.Errorf("after a crash, there is %v", got)
+		}
+		if err := clone.Close(); err != nil {
+			t.Error(err)
+		}
+		// The store closes when the change has ended.
+		b, done := begin("k", "b")
+		closed := make(chan error, 1)
+		go func() { closed <- s.Close() }()
+		synctest.Wait()
+		if len(closed) > 0 || len(done) > 0 {
+			t.Error("the store was closed during a change")
+		}
+		b.EndChange()
+		for _, err := range []error{<-done, <-closed, end(a)} {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 func TestClose(t *testing.T) {
 	mem := newMem(t)
 	s := openStore(t, mem)

@@ -57,6 +57,7 @@ type Tx struct {
 	unit    *unit // the changes since the last split, or nil
 	writing int   // units that were split off and are not on disk yet
 	waits   int
+	open    int // changes that have begun and not ended (BeginChange)
 	ended   bool
 	done    func(error)
 	err     error // of a unit that was split off
@@ -247,6 +248,31 @@ func (t *Tx) Waits() (goesOn func()) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		t.waits--
+	}
+}
+
+// BeginChange begins a change of several keys. Until EndChange the transaction is not split: after a crash, all that is set and deleted in between is
+// there or none. Changes may be nested. Whoever makes one waits for nothing before its end.
+func (t *Tx) BeginChange() {
+	s := t.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.open++
+	s.open++
+}
+
+// EndChange ends a change that BeginChange has begun.
+func (t *Tx) EndChange() {
+	s := t.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.open--
+	s.open--
+	if t.open == 0 && t.unit != nil {
+		s.requeue(t.unit)
+	}
+	if s.stopped && s.open == 0 {
+		s.wake() // the committer may have waited for the change
 	}
 }
 
