@@ -624,6 +624,8 @@ func (s *Cast) findLocked(name string) (*performer, error) {
 	switch {
 	case p == nil && s.stopped:
 		return nil, s.stopping
+	case name == "": // what Spawn returned with an error, or a variable that was never set
+		return nil, status.InvalidArgumentf("The reference names no actor: it is empty")
 	case p == nil:
 		return nil, notBegun(status.Errorf(status.NotFound, "There is no actor %s on %s", name, s.config.Self))
 	}
