@@ -1,6 +1,7 @@
 package troupe
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -26,7 +27,8 @@ type poolRequest struct {
 	start      int
 	outOfReach bool
 
-	stop func() // ends the wait for a worker
+	stop     func() // ends the wait for a worker
+	timesOut bool   // it waits until its end, which comes before the limit of the wait
 }
 
 // poolExpired says that a request has waited for a worker for too long, and poolRetry that a request may go to the worker that failed it.
@@ -169,23 +171,38 @@ func (p *pool) wait(c *ActorContext, r *poolRequest) {
 		return
 	}
 	p.waiting = append(p.waiting, r)
-	r.stop = c.After(min(p.WaitLimit, time.Until(r.end)), poolExpired{r})
+	limit := p.WaitLimit
+	if left := time.Until(r.end); r.request != nil && left < limit {
+		limit, r.timesOut = left, true
+	}
+	r.stop = c.After(limit, poolExpired{r})
 }
 
 // expired gives up a request that has waited for too long.
 func (p *pool) expired(c *ActorContext, r *poolRequest) {
 	p.waiting = slices.DeleteFunc(p.waiting, func(w *poolRequest) bool { return w == r })
+	if r.timesOut {
+		p.bytes -= r.size
+		_, why := p.unready()
+		p.fail(c, r, status.Errorf(status.DeadlineExceeded, "%s: the request has taken %v, which is the limit", why, p.Timeout))
+		return
+	}
 	p.giveUp(c, r, "it has waited for %v, which is the limit", p.WaitLimit)
 }
 
 // giveUp fails a message that no worker could take.
 func (p *pool) giveUp(c *ActorContext, r *poolRequest, format string, args ...any) {
 	p.bytes -= r.size
-	err := status.Errorf(status.ResourceExhausted, "The %d workers of the pool %s are busy: "+format, append([]any{len(p.ready), p.name}, args...)...)
+	code, why := p.unready()
+	p.fail(c, r, status.Errorf(code, "%s: "+format, append([]any{why}, args...)...))
+}
+
+// unready returns why no worker takes a message.
+func (p *pool) unready() (code status.Code, why string) {
 	if len(p.ready) == 0 {
-		err = status.Errorf(status.Unavailable, "The pool %s has no workers that are up: "+format, append([]any{p.name}, args...)...)
+		return status.Unavailable, fmt.Sprintf("The pool %s has no workers that are up", p.name)
 	}
-	p.fail(c, r, err)
+	return status.ResourceExhausted, fmt.Sprintf("The %d workers of the pool %s are busy", len(p.ready), p.name)
 }
 
 // flush passes on what waits and can be taken now.

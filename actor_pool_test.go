@@ -363,6 +363,26 @@ func TestPoolLetsRequestsWait(t *testing.T) {
 	})
 }
 
+// A request that waits until its time has passed says so. The limit of the wait is longer, and holds for messages that nobody waits for.
+func TestPoolEndsRequestsThatTakeTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, w, pool, p := withPool(t, 1, troupe.Pool{Each: 1, Timeout: 2 * time.Second, WaitLimit: time.Minute})
+		c.Kill("worker:0")
+		time.Sleep(5 * time.Second) // simulated
+		start := time.Now()
+		p.Send(pool, wrapperspb.Int64(1))
+		if _, err := askFor(t, c, pool, &emptypb.Empty{}); status.CodeOf(err) != status.DeadlineExceeded || !strings.Contains(err.Error(), "has no workers that are up: the request has taken 2s") ||
+			time.Since(start) != 2*time.Second {
+			t.Errorf("after %v: %v", time.Since(start), err)
+		}
+		c.Restart("worker:0")
+		time.Sleep(5 * time.Second) // simulated
+		if got := w.numbers(); len(got) != 1 {
+			t.Errorf("of the message that waited, %v arrived", got)
+		}
+	})
+}
+
 // Messages that wait without a worker do not wait for requests before them to be answered.
 func TestPoolLetsMessagesPassRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
