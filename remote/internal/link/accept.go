@@ -261,11 +261,18 @@ func (a *accepted) sendGoodbye() {
 	a.goodbye(stoppingServer, nil)
 }
 
-// lost ends the link and notifies its watchers.
+// lost ends the link and notifies its watchers. It is not a loss if the other end closes a link that neither side has used: its time for the
+// attempt may have been over before the welcome came, and its process is up.
 func (a *accepted) lost(why string) {
 	a.once.Do(func() {
 		a.link.accepted.CompareAndSwap(a.pipe, nil)
 		a.retire(false)
+		a.out.end(errLinkGone) // nothing is posted from now on
+		if !a.heard.Load() && a.why.Load() == nil && !a.out.posted() {
+			a.links.changed(a.from.GetTask())
+			a.close()
+			return
+		}
 		a.link.missed(a.boot, why, time.Now())
 		a.links.notify(a.from.GetTask(), a.gone(why))
 		a.close()

@@ -178,6 +178,7 @@ func (l *Links) owner(ctx context.Context, hello *wire.Hello) (*accepted, error)
 	if a == nil || len(hello.GetNonce()) != nonceSize || !a.bond.Check(forPrograms, hello.GetNonce(), hello.GetKey()) || a.joined.Swap(true) {
 		return nil, status.Errorf(status.FailedPrecondition, "%s sends messages to actors without a link to %s", Describe(from), Describe(l.self))
 	}
+	a.hear()
 	return a, nil
 }
 

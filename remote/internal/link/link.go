@@ -136,7 +136,7 @@ func (k *link) state() State {
 	t := &k.traffic
 	s := State{Boot: k.boot, Since: k.since, Reason: k.reason, MessagesSent: t.messagesSent.Load(), MessagesReceived: t.messagesReceived.Load(),
 		BytesSent: t.bytesSent.Load(), BytesReceived: t.bytesReceived.Load(), RoundTrip: time.Duration(t.roundTrip.Load())}
-	if p := k.accepted.Load(); p != nil {
+	if p := k.accepted.Load(); p != nil && p.heard.Load() {
 		s.Accepted, s.AcceptedBoot = p.opened, p.boot
 	}
 	switch {

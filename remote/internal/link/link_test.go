@@ -344,3 +344,37 @@ func TestHeartbeat(t *testing.T) {
 		}
 	})
 }
+
+// The other end of an attempt to open a link that is given up before the welcome has come takes it for no loss, and the task was not up by that link.
+func TestAbandonedAttemptIsNoLoss(t *testing.T) {
+	s := testSpec(t, 2)
+	var a *node
+	ready, changes, up := make(chan struct{}), make(chan string, 100), make(chan State, 100)
+	a = startNode(t, s, 0, "", func(c *Config) {
+		c.Changed = func(task string) {
+			<-ready
+			if st, _ := a.State(task); !st.Accepted.IsZero() || st.Health != NeverSeen {
+				up <- st
+			}
+			changes <- task
+		}
+	})
+	b := startNode(t, s, 1, "")
+	watched := watch(a.Links)
+	close(ready)
+	h, err := b.link(task0).shake(within(t, patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if task := wait(t, changes, "the link"); task != task1 {
+		t.Errorf("%s has changed", task)
+	}
+	shutStream(b.Links, h.stream)
+	wait(t, changes, "the end of the link")
+	watched.none(t)
+	select {
+	case st := <-up:
+		t.Errorf("its state was %+v", st)
+	default:
+	}
+}

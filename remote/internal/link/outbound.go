@@ -33,6 +33,7 @@ type outbound struct {
 	writing bool
 	mailing *gathering // batches programs' actors' messages; nil: the stream has none
 	closed  bool       // no more messages are accepted
+	used    bool       // an actor's message was accepted
 	then    func()     // called when nothing waits any more
 	err     error      // of the stream
 
@@ -65,6 +66,7 @@ func (o *outbound) sendOrQueue(m *outgoing) bool {
 		o.mu.Unlock()
 		return false
 	}
+	o.used = o.used || m.kind == kindMessage
 	if o.writing || !o.stream.Takes(m.size) {
 		o.queueLocked(m)
 		o.mu.Unlock()
@@ -106,6 +108,13 @@ func (o *outbound) finish(m *outgoing, then func()) {
 func (o *outbound) idle() bool {
 	_, some := o.pending()
 	return !o.closed && !o.writing && !some
+}
+
+// posted reports whether an actor's message was ever accepted.
+func (o *outbound) posted() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.used
 }
 
 // beat sends m and returns true, unless another message is being written or the stream is closed. It does not block.

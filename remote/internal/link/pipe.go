@@ -39,6 +39,7 @@ type pipe struct {
 	reader    atomic.Uint64
 	delivered uint64                    // owned by the reader
 	arrivals  atomic.Uint64             // messages
+	heard     atomic.Bool               // the other end uses the link: something has come from it since the handshake
 	received  atomic.Int64              // actors' messages
 	asked     atomic.Pointer[time.Time] // when the outstanding echo was requested; nil if none is
 	readers   atomic.Int32              // goroutines that deliver or read
@@ -80,6 +81,9 @@ func (p *pipe) read() {
 	for {
 		h, body, contents, err := p.in.next()
 		p.arrivals.Add(1)
+		if err == nil {
+			p.hear()
+		}
 		var l letter
 		switch {
 		case err != nil:
@@ -134,6 +138,13 @@ func (p *pipe) read() {
 	}
 }
 
+// hear records that the other end uses the link.
+func (p *pipe) hear() {
+	if !p.heard.Load() && !p.heard.Swap(true) {
+		p.links.changed(p.task.task.Name())
+	}
+}
+
 // cut ends the stream as lost. The reader notifies the owner, after it has delivered what arrived
 // before.
 func (p *pipe) cut(why string) {
@@ -158,6 +169,7 @@ func (p *pipe) broke(err error) {
 	}
 	switch err = wire.FromGRPC(err); status.CodeOf(err) {
 	case status.DataLoss, status.InvalidArgument:
+		p.heard.Store(true)
 		p.links.counters.framesRefused.Add(1)
 		p.links.log.Warn("a link was ended, because a message on it made no sense", "error", err)
 	}

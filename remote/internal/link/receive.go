@@ -107,6 +107,7 @@ func (in *arriving) hello(ctx context.Context) (owner *accepted, err error) {
 	if owner == nil || !owner.owns(hello.GetKey()) {
 		return nil, status.Errorf(status.FailedPrecondition, "%s sends tensors without a link to %s", Describe(in.from), Describe(in.links.self))
 	}
+	owner.hear()
 	in.link = owner.link
 	header, err := proto.Marshal(&wire.Welcome{Memory: in.present()})
 	if err != nil {
