@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -224,6 +225,16 @@ func wait[T any](t *testing.T, c <-chan T, what string) T {
 	case <-time.After(patience):
 		t.Fatalf("%s did not happen", what)
 		panic("unreachable")
+	}
+}
+
+// waitAccepted waits until a link that the other task has opened is in use, which may be after the other task has got the welcome.
+func waitAccepted(t testing.TB, k *link) {
+	t.Helper()
+	for end := time.Now().Add(patience); k.accepted.Load() == nil; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatal("the link is not there")
+		}
 	}
 }
 

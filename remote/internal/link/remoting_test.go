@@ -35,6 +35,7 @@ func talkers(t testing.TB, options ...option) (a, b *node, p *Peer) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	waitAccepted(t, b.link(task0))
 	return a, b, p
 }
 

@@ -228,11 +228,7 @@ func testReturn(t *testing.T, secured option) {
 		t.Fatal(err)
 	}
 	k := b.link(task0)
-	for end := time.Now().Add(patience); k.accepted.Load() == nil; {
-		if time.Now().After(end) {
-			t.Fatal("the link is not there")
-		}
-	}
+	waitAccepted(t, k)
 	g := b.greeting(s.Tasks()[0], 0)
 	hello := &wire.Hello{Greeting: g, Nonce: fresh(nonceSize)}
 	hello.Key = k.returning().Sign(forReturn, hello.Nonce)
