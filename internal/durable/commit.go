@@ -93,7 +93,7 @@ func (s *Store) run() {
 }
 
 // idle reports whether the committer has nothing to do, and nothing comes after a change that has begun.
-func (s *Store) idle() bool { return len(s.queue)+len(s.created)+len(s.deleted)+s.open == 0 }
+func (s *Store) idle() bool { return len(s.queue)+len(s.created)+len(s.deleted)+s.changing == 0 }
 
 // sleep waits until there is work, or for a time; 0 means that only work ends the wait.
 func (s *Store) sleep(d time.Duration) {

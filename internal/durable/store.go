@@ -103,7 +103,7 @@ type Store struct {
 	deleted  []droppedCell
 	queue    []*unit // ended, to be looked at by the committer
 	blocked  []*unit // ended, in the order in which they began to wait for others; some may be written by now
-	open     int     // changes of several keys that have begun and not ended
+	changing int     // changes of several keys that have begun and not ended
 	found    []*unit // memory for closure
 	mark     uint64
 	closing  bool // Close was called

@@ -258,7 +258,7 @@ func (t *Tx) BeginChange() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.open++
-	s.open++
+	s.changing++
 }
 
 // EndChange ends a change that BeginChange has begun.
@@ -267,11 +267,11 @@ func (t *Tx) EndChange() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.open--
-	s.open--
+	s.changing--
 	if t.open == 0 && t.unit != nil {
 		s.requeue(t.unit)
 	}
-	if s.stopped && s.open == 0 {
+	if s.stopped && s.changing == 0 {
 		s.wake() // the committer may have waited for the change
 	}
 }

@@ -261,7 +261,7 @@ func (p *Peer) run() {
 		p.fail("this server is stopping", errClosed)
 		return
 	}
-	p.pipe.beat(time.Now()) // the other end counts the link as up once it hears of it
+	p.pipe.beat(time.Now()) // the other end counts the link as up once something has come
 	l.clock.add(p)
 }
 
