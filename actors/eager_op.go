@@ -46,7 +46,7 @@ func (c *EagerContext) Run(ctx context.Context, op *corepb.Operation) (*corepb.Q
 			outputs, err = c.recv(ctx, op)
 		}
 	default:
-		outputs, err = call.execute(ctx, withPrivateTable(op), device, inputs)
+		outputs, err = call.execute(ctx, c.withPrivateTable(op), device, inputs)
 	}
 	if err != nil {
 		return nil, err

@@ -158,6 +158,24 @@ func TestEagerCountedTables(t *testing.T) {
 	}
 }
 
+// Where a policy allows just one of the two ops that make a table, it is the client's own that is run or refused.
+func TestEagerCountedTablesUnderAPolicy(t *testing.T) {
+	n := newNetwork(t, "a").node(taskName("a"))
+	table := attr("key_dtype", "type: DT_INT64") + attr("value_dtype", "type: DT_INT64") + attr("shared_name", `s: "8"`)
+	for i, denied := range []string{"AnonymousMutableHashTable", "MutableHashTableV2"} {
+		by := everything
+		by.Scope = denying(denied, "vault")
+		c, err := n.task.CreateEagerContext(t.Context(), 0, by, EagerSpec{ID: uint64(i + 1), Task: eagerTask})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Run(t.Context(), op(10, "MutableHashTableV2", table))
+		if want := []status.Code{status.OK, status.PermissionDenied}[i]; status.CodeOf(err) != want {
+			t.Errorf("without %s: %v, want %v", denied, err, want)
+		}
+	}
+}
+
 // Random ops keep their state from one run to the next, and equal ops with other attributes have their own.
 func TestEagerStatefulOps(t *testing.T) {
 	net := newNetwork(t, "a")
