@@ -48,12 +48,14 @@ func (c *cluster) Known(task string) []device.Attributes {
 	c.mu.Lock()
 	known := c.known[task]
 	c.mu.Unlock()
-	if known == nil && c.node.gossip != nil {
-		if m, ok := c.node.gossip.Member(task); ok && len(m.Devices) > 0 {
-			return m.Devices
-		}
+	gossip := c.node.gossiping.Load()
+	if known != nil || gossip == nil { // other tasks may ask before it has begun
+		return known
 	}
-	return known
+	if m, ok := gossip.Member(task); ok && len(m.Devices) > 0 {
+		return m.Devices
+	}
+	return nil
 }
 
 // Find is like Known, but first asks a task of which nothing is known.

@@ -152,13 +152,13 @@ type Node struct {
 	cast       *cast.Cast
 	gateway    *gateway.Gateway
 	puller     *workerservice.Puller // nil for a guest
-	gossip     *membership.Membership
 	declare    *propagation
 	serving    atomic.Pointer[actors.Task] // task, for connections that end while the node starts
 	linked     atomic.Pointer[link.Links]  // links, for messages that are sent while the node starts
 	// cast, for queries and messages that arrive while the node starts
 	performing atomic.Pointer[cast.Cast]
-	gossiping  atomic.Pointer[membership.Membership] // gossip, likewise
+	// The gossip: other tasks' messages arrive before it has begun.
+	gossiping atomic.Pointer[membership.Membership]
 
 	traces atomic.Int32 // traces being collected
 	looks  *turns.Turns // of calls that look at tasks
@@ -323,12 +323,12 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	n.links.Handle(func(method string, serve func(context.Context, link.Stream) error) {
 		services.HandleStream(method, func(ctx context.Context, s *http2.Stream) error { return serve(ctx, s) })
 	})
-	n.gossip, err = membership.Start(ctx, membership.Config{Spec: n.spec, Self: n.self, Port: n.port, Links: n.links,
+	gossip, err := membership.Start(ctx, membership.Config{Spec: n.spec, Self: n.self, Port: n.port, Links: n.links,
 		Events: n.heard, Confirm: c.Claimed, Keys: n.gossipKeys(), Logger: c.Log})
 	if err != nil {
 		return err
 	}
-	n.gossiping.Store(n.gossip)
+	n.gossiping.Store(gossip)
 	n.presence.start()
 	n.events.Add("server started", n.self.Name(), n.self.Address)
 	services.Open()
@@ -485,8 +485,8 @@ func (n *Node) takeDown(ctx context.Context) error {
 	if n.cast != nil { // first, while other tasks still talk to this one
 		n.cast.HandOver(ctx)
 	}
-	if n.gossip != nil { // early, so that peers know that the end is on purpose
-		errs = append(errs, n.gossip.Leave(ctx))
+	if g := n.gossiping.Load(); g != nil { // early, so that peers know that the end is on purpose
+		errs = append(errs, g.Leave(ctx))
 	}
 	if n.cast != nil { // before the task, whose sessions its actors may use
 		errs = append(errs, n.cast.Stop(ctx))

@@ -163,7 +163,7 @@ func TestSecuredCluster(t *testing.T) {
 	}
 	until := time.Now().Add(20 * time.Second)
 	for {
-		m, _ := ps.gossip.Member(worker.self.Name())
+		m, _ := ps.gossiping.Load().Member(worker.self.Name())
 		if m.Boot == worker.boot {
 			break
 		}
