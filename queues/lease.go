@@ -36,7 +36,7 @@ type lease struct {
 	index    int // in the heap of deadlines
 }
 
-// maxRecentLeases is the number of acknowledged leases that a queue remembers.
+// maxRecentLeases is the number of acknowledged leases that a queue remembers, and that of returned ones.
 const maxRecentLeases = 1024
 
 // leases are the leases of a queue.
@@ -46,12 +46,13 @@ type leases struct {
 	granted   int64                         // leases so far
 	elems     int                           // elements that are leased, or dead letters that are not stored yet
 	ended     *recent.Map[string, struct{}] // the tokens of those that were acknowledged last
+	returned  *recent.Map[string, struct{}] // the tokens of those that their consumers returned last
 	stored    int64                         // dead letters that another queue has stored
 	dropped   int64                         // dead letters that were dropped
 }
 
 func newLeases() leases {
-	return leases{byToken: map[string]*lease{}, ended: recent.NewMap[string, struct{}](maxRecentLeases)}
+	return leases{byToken: map[string]*lease{}, ended: recent.NewMap[string, struct{}](maxRecentLeases), returned: recent.NewMap[string, struct{}](maxRecentLeases)}
 }
 
 // next returns the earliest deadline; any is false if there is no lease.
@@ -86,10 +87,14 @@ func (s *state) settle(w *waiter) {
 	for i, token := range m.Leases {
 		e := s.leases.byToken[token]
 		if held[i] = e != nil; e == nil {
-			// An acknowledgement that is repeated because its answer was lost succeeds again.
-			_, acknowledged := s.leases.ended.Get(token)
-			if held[i] = m.Action == wire.Settle_ACKNOWLEDGE && acknowledged; held[i] {
-				s.repeated(w)
+			// What is repeated because its answer was lost succeeds again.
+			switch m.Action {
+			case wire.Settle_ACKNOWLEDGE:
+				if _, held[i] = s.leases.ended.Get(token); held[i] {
+					s.repeated(w)
+				}
+			case wire.Settle_RETURN:
+				_, held[i] = s.leases.returned.Get(token)
 			}
 			continue
 		}
@@ -105,6 +110,7 @@ func (s *state) settle(w *waiter) {
 			heaps.Fix(&s.leases.deadlines, e.index)
 		default:
 			s.leases.remove(e)
+			s.leases.returned.Add(token, struct{}{})
 			returned = append(returned, e)
 		}
 	}

@@ -211,7 +211,7 @@ func runLender(t *testing.T, r *rand.Rand, pool *tensor.Pool) {
 	cancels, tokens := map[string]func(error){}, map[string]string{}
 	places := map[int]int{} // of elements that have been used
 	seen, last := map[int]bool{}, -1
-	leased := map[string][]int{} // by token
+	leased, returned := map[string][]int{}, map[string]bool{} // by token
 	say := func(name, outcome string) { log = append(log, name+" "+outcome) }
 	done := func(name string) func(error) {
 		return func(err error) { say(name, status.CodeOf(err).String()) }
@@ -298,7 +298,7 @@ func runLender(t *testing.T, r *rand.Rand, pool *tensor.Pool) {
 			token, at := tokens[named], slices.IndexFunc(oracle.leases, func(b *borrower) bool { return b.name == named })
 			settle := []func([]string, func([]bool, error)){q.Acknowledge, q.Return, q.Renew}[what%3]
 			settle([]string{token}, func(held []bool, err error) {
-				again := what%3 == 0 && len(leased[token]) == 0 // acknowledged before
+				again := what%3 == 0 && len(leased[token]) == 0 || what%3 == 1 && returned[token] // repeated
 				if err != nil || held[0] != (at >= 0 || again) {
 					t.Errorf("request %d: settling lease %s: %v, %v", i, named, held, err)
 				}
@@ -312,6 +312,7 @@ func runLender(t *testing.T, r *rand.Rand, pool *tensor.Pool) {
 				leased[token] = nil
 				oracle.leases = slices.Delete(oracle.leases, at, at+1)
 			case what%3 == 1:
+				returned[token] = true
 				oracle.giveBack(func(b *borrower) bool { return b.name == named })
 			default:
 				oracle.leases[at].deadline = oracle.now + oracle.leases[at].duration

@@ -288,7 +288,8 @@ func (q *Queue) Acknowledge(tokens []string, done func(held []bool, err error)) 
 	q.settle(wire.Settle_ACKNOWLEDGE, tokens, done)
 }
 
-// Return ends leases, and puts their elements back to the front of the queue. held reports for each whether it had not ended before.
+// Return ends leases, and puts their elements back to the front of the queue. held reports for each whether it had been neither acknowledged nor expired.
+// Repeating a return does no harm: the queue remembers the last 1,024.
 func (q *Queue) Return(tokens []string, done func(held []bool, err error)) {
 	q.settle(wire.Settle_RETURN, tokens, done)
 }
