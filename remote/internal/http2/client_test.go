@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	x "golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -417,8 +418,22 @@ func TestCallerOfSomethingElse(t *testing.T) {
 			}
 			defer c.Close()
 			r := newRaw(t, far)
-			go io.Copy(io.Discard, far)
-			go answer(r)
+			go func() { // it answers once it has got the call: a connection that ends before takes none (ErrNotSent)
+				if _, err := io.CopyN(io.Discard, far, int64(len(x.ClientPreface))); err != nil {
+					return
+				}
+				for {
+					f, err := r.fr.ReadFrame()
+					if err != nil {
+						return
+					}
+					if _, ok := f.(*x.HeadersFrame); ok {
+						break
+					}
+				}
+				go io.Copy(io.Discard, far)
+				answer(r)
+			}()
 			if _, err := called(withDeadline(t), c, "/t/echo", []byte("x")); status.Code(err) != codes.Unavailable || IsForeign(err) == (name == "nothing") {
 				t.Error(err)
 			}
