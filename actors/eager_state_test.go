@@ -84,9 +84,14 @@ func TestEagerAnonymousVariables(t *testing.T) {
 	c.want("15:0", 3, 4)
 	c.close()
 	c.EagerContext = nil
-	for range 100 { // the collector finds that nothing refers to the variables
+	collect(n)
+}
+
+// collect lets the collector find that nothing refers to what a node's contexts had, whose memory is then free.
+func collect(n *node) {
+	for range 100 {
 		if runtime.GC(); n.device.Pool().Stats().InUse == 0 {
-			break
+			return
 		}
 		runtime.Gosched()
 	}
@@ -150,12 +155,7 @@ func TestEagerCountedTables(t *testing.T) {
 		client.close()
 		client.EagerContext = nil
 	}
-	for range 100 { // the collector finds that nothing refers to the tables
-		if runtime.GC(); n.device.Pool().Stats().InUse == 0 {
-			break
-		}
-		runtime.Gosched()
-	}
+	collect(n)
 }
 
 // Where a policy allows just one of the two ops that make a table, it is the client's own that is run or refused.

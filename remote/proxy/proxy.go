@@ -9,7 +9,6 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -34,8 +33,6 @@ const (
 	maxConnections = 1024
 	// piece is the maximum number of bytes copied at once.
 	piece = 256 << 10
-	// leastPause is the time after a connection could not be accepted. It doubles with each further one, up to mostPause.
-	leastPause, mostPause = 5 * time.Millisecond, time.Second
 )
 
 // Config says what to forward, and where to.
@@ -97,26 +94,9 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// accept accepts connections until the listener is closed. After an error, which may be temporary, such as too many open files, it pauses.
+// accept accepts connections until the listener is closed.
 func (p *Proxy) accept() {
-	pause := leastPause
-	for {
-		c, err := p.listen.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			p.config.Log.Warn("a connection could not be accepted", "error", err)
-			wait := time.NewTimer(pause)
-			select {
-			case <-wait.C:
-			case <-p.quit:
-			}
-			wait.Stop()
-			pause = min(2*pause, mostPause)
-			continue
-		}
-		pause = leastPause
+	port.Accept(p.listen, p.quit, func(c net.Conn) {
 		select {
 		case p.places <- struct{}{}:
 			p.work.Go(func() {
@@ -127,7 +107,7 @@ func (p *Proxy) accept() {
 			p.config.Log.Warn("a connection was refused: too many are open", "limit", maxConnections)
 			_ = c.Close() // nothing was sent on it
 		}
-	}
+	}, func(err error) { p.config.Log.Warn("a connection could not be accepted", "error", err) })
 }
 
 // hold registers a connection for Close. If Close has been called, hold closes the connection and returns false.

@@ -3,7 +3,6 @@ package port
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"log/slog"
 	"net"
 	"sync"
@@ -18,8 +17,6 @@ import (
 const (
 	// streamHandoff bounds how long a gossip stream waits to be received from Streams.
 	streamHandoff = 2 * time.Second
-	// maxAcceptPause bounds the wait after a connection could not be accepted.
-	maxAcceptPause = time.Second
 )
 
 // ALPN protocols of a port with TLS.
@@ -74,32 +71,16 @@ func (m *mux) start() { m.work.Go(m.accept) }
 
 // accept accepts connections until the listener is closed.
 func (m *mux) accept() {
-	pause := 5 * time.Millisecond
-	for {
-		c, err := m.listener.Accept()
-		if err == nil {
-			pause = 5 * time.Millisecond
-			number := connections.Add(1)
-			m.work.Go(func() { m.take(c, number) })
-			continue
-		}
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		// The error may be temporary, such as too many open files.
+	Accept(m.listener, m.quit, func(c net.Conn) {
+		number := connections.Add(1)
+		m.work.Go(func() { m.take(c, number) })
+	}, func(err error) {
 		closed := 0
 		if noFiles(err) {
 			closed = m.http.CloseIdle()
 		}
 		m.log.Warn("a connection could not be accepted", "error", err, "idle connections closed for it", closed)
-		wait := time.NewTimer(pause)
-		select {
-		case <-wait.C:
-		case <-m.quit:
-		}
-		wait.Stop()
-		pause = min(2*pause, maxAcceptPause)
-	}
+	})
 }
 
 // close stops accepting. The channel is closed when every connection has an owner or is closed.
