@@ -253,15 +253,13 @@ class Watch:
         self._ended: concurrent.futures.Future[Optional[ActorError]] = concurrent.futures.Future()
         metadata = actor._connection.metadata()
         try:
-            self._call = call(
-                actor._pb.WatchRequest(actor=actor._at(), confirm=True), metadata=metadata
+            self._call = actor._connection.calling(
+                lambda: call(
+                    actor._pb.WatchRequest(actor=actor._at(), confirm=True), metadata=metadata
+                )
             )
-        except ValueError:
-            try:
-                actor._connection.check()
-            except ClosedError as error:
-                raise ActorError(error.code, error.message) from None
-            raise
+        except ClosedError as error:
+            raise ActorError(error.code, error.message) from None
         threading.Thread(
             target=self._read, name="troupe-watch", daemon=True
         ).start()  # it ends with the call

@@ -6,7 +6,7 @@ import ipaddress
 import os
 import ssl
 import threading
-from typing import Any, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 # By code.
 CODES = (
@@ -144,28 +144,24 @@ class Connection:
     def call(self, method: str, request: Any, answer: Any, timeout: Optional[float]) -> Any:
         """Calls a method such as ``"package.Service/Method"``, and returns its `answer`."""
         unary, metadata = self._unary(method, request, answer), self.metadata()
-        try:
-            return unary(request, timeout, metadata)
-        except ValueError:
-            self.check()
-            raise
+        return self.calling(lambda: unary(request, timeout, metadata))
 
     def begin(
         self, method: str, request: Any, answer: Any, timeout: Optional[float] = None
     ) -> Any:
         """Begins a call; returns grpc's future of an `answer`."""
         unary, metadata = self._unary(method, request, answer), self.metadata()
-        try:
-            return unary.future(request, timeout, metadata)
-        except ValueError:
-            self.check()
-            raise
+        return self.calling(lambda: unary.future(request, timeout, metadata))
 
-    def check(self) -> None:
-        """Raises ClosedError if the connection is closed. grpc's error for a call on a closed channel is a ValueError."""
-        with self._lock:
-            if self._closed:
-                raise ClosedError
+    def calling(self, call: Callable[[], Any]) -> Any:
+        """Returns what `call` returns. grpc's error for a call on a closed channel is a ValueError: it becomes ClosedError."""
+        try:
+            return call()
+        except ValueError:
+            with self._lock:
+                if self._closed:
+                    raise ClosedError from None
+            raise
 
     def _unary(self, method: str, request: Any, answer: Any) -> Any:
         return self.channel.unary_unary(
