@@ -6,10 +6,13 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 	"go.uber.org/goleak"
@@ -20,8 +23,8 @@ type embedded struct {
 	servers []*troupe.Server
 }
 
-// embed starts the given number of tasks of one job, and stops them when the test ends.
-func embed(t *testing.T, job string, tasks int) *embedded {
+// embed starts the given number of tasks of one job, and stops them when the test ends. The options are those of the first task.
+func embed(t *testing.T, job string, tasks int, first ...troupe.Option) *embedded {
 	t.Helper()
 	spec := troupe.ClusterSpec{}
 	for range tasks {
@@ -30,7 +33,11 @@ func embed(t *testing.T, job string, tasks int) *embedded {
 	e := &embedded{}
 	t.Cleanup(func() { e.stop(t) })
 	for i := range tasks {
-		s, err := troupe.NewServer(t.Context(), spec, troupe.WithTask(i), troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+		options := []troupe.Option{troupe.WithTask(i), troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))}
+		if i == 0 {
+			options = append(options, first...)
+		}
+		s, err := troupe.NewServer(t.Context(), spec, options...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,6 +73,49 @@ func TestEmbeddedServers(t *testing.T) {
 	expect(t, "counter, second task", program(t, d, "counter.py", second), "2.0")
 	expect(t, "counter, third task", program(t, d, "counter.py", third), "3.0")
 	expect(t, "departments", program(t, d, "departments.py", third, first), "done")
+}
+
+// TestPythonCallsGoFunctions has TensorFlow's client call functions of the Go program that embeds a server.
+func TestPythonCallsGoFunctions(t *testing.T) {
+	t.Parallel()
+	needPython(t)
+	given := make(chan struct{}, 2)
+	e := embed(t, "task", 2,
+		troupe.WithFunction("double", func(_ context.Context, c *troupe.FunctionCall) ([]*tensor.Tensor, error) {
+			twice, err := c.New(tensor.Float32, c.Inputs[0].Shape())
+			if err != nil {
+				return nil, err
+			}
+			for i, v := range tensor.Of[float32](c.Inputs[0]) {
+				tensor.Of[float32](twice)[i] = 2 * v
+			}
+			return []*tensor.Tensor{twice}, nil
+		}),
+		troupe.WithFunction("upper", func(_ context.Context, c *troupe.FunctionCall) ([]*tensor.Tensor, error) {
+			var upper []string
+			for _, s := range c.Inputs[0].Strings() {
+				upper = append(upper, strings.ToUpper(s))
+			}
+			all, err := tensor.FromStrings(c.Inputs[0].Shape(), upper)
+			return []*tensor.Tensor{all, tensor.FromScalar(int64(len(upper)))}, err
+		}),
+		troupe.WithFunction("torn", func(context.Context, *troupe.FunctionCall) ([]*tensor.Tensor, error) {
+			return nil, status.Errorf(status.DataLoss, "shard 3 is torn")
+		}),
+		troupe.WithFunction("waits", func(ctx context.Context, _ *troupe.FunctionCall) ([]*tensor.Tensor, error) {
+			<-ctx.Done()
+			given <- struct{}{}
+			return nil, ctx.Err()
+		}))
+	d := drivers.borrow(t)
+	expect(t, "functions", program(t, d, "go_functions.py", e.servers[0].Target(), e.servers[1].Target()), "done")
+	for range 2 { // calls of steps whose time was over
+		select {
+		case <-given:
+		case <-time.After(extent.Slack(10 * time.Second)):
+			t.Fatal("the context of a call outlived its step")
+		}
+	}
 }
 
 // TestStoppedServersLeaveNoGoroutine checks that nothing of a cluster keeps running when its servers have stopped, even with open sessions,
