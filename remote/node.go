@@ -507,10 +507,19 @@ func (n *Node) takeDown(ctx context.Context) error {
 		errs = append(errs, n.links.Close(ctx))
 	}
 	errs = append(errs, n.port.Stop(ctx))
+	if n.store != nil { // last: what ended until now is still written
+		errs = append(errs, n.store.Outlast(n.closeStore))
+	}
+	return errors.Join(errs...)
+}
+
+// closeStore writes the last pictures, and closes the store unless it is another node's.
+func (n *Node) closeStore() error {
+	var errs []error
 	if n.pictures != nil {
 		errs = append(errs, n.pictures.Stop())
 	}
-	if n.store != nil && n.config.lent == nil { // last: what ended until now is still written
+	if n.config.lent == nil {
 		errs = append(errs, n.store.Close())
 	}
 	return errors.Join(errs...)

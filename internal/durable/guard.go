@@ -19,6 +19,8 @@ type guard struct {
 	failed func(op, name string, err error)
 	frozen atomic.Bool
 	pace   *pace // of compactions
+
+	operations operations
 }
 
 // freeze stops all changes of the disk.
@@ -42,19 +44,21 @@ func (g *guard) fails(op, name string, err error) bool {
 
 // change makes a change of the disk.
 func (g *guard) change(op, name string, f func() error) {
-	if !g.frozen.Load() {
-		g.fails(op, name, f())
+	if g.frozen.Load() {
+		return
 	}
+	begun := g.operations.begin(op, name)
+	err := f()
+	g.operations.end(begun)
+	g.fails(op, name, err)
 }
 
 func (g *guard) open(op, name string, f func() (vfs.File, error)) *guardedFile {
 	file := &guardedFile{guard: g, name: name}
-	if g.frozen.Load() {
-		return file
-	}
-	if inner, err := f(); !g.fails(op, name, err) {
-		file.File = inner
-	}
+	g.change(op, name, func() (err error) {
+		file.File, err = f()
+		return err
+	})
 	return file
 }
 
@@ -97,6 +101,7 @@ func (g *guard) Remove(name string) error {
 	if g.frozen.Load() {
 		return nil
 	}
+	defer g.operations.end(g.operations.begin("remove", name))
 	return g.FS.Remove(name)
 }
 
@@ -104,6 +109,7 @@ func (g *guard) RemoveAll(name string) error {
 	if g.frozen.Load() {
 		return nil
 	}
+	defer g.operations.end(g.operations.begin("remove", name))
 	return g.FS.RemoveAll(name)
 }
 
@@ -179,7 +185,10 @@ func (f *guardedFile) SyncTo(length int64) (full bool, _ error) {
 // Close always closes the file: its descriptor is no part of what is frozen.
 func (f *guardedFile) Close() error {
 	if f.File != nil {
-		f.guard.fails("close", f.name, f.File.Close())
+		begun := f.guard.operations.begin("close", f.name)
+		err := f.File.Close()
+		f.guard.operations.end(begun)
+		f.guard.fails("close", f.name, err)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io/fs"
 	"math"
@@ -76,9 +77,13 @@ type room struct {
 }
 
 // Admits returns an error if a change must not be made, since it could not be kept: RESOURCE_EXHAUSTED if there is no room for it on the disk,
-// below the limit, in the task's memory, or beside what is being written, and INTERNAL, for good, after a failed write. Changes that only remove something are admitted as
+// below the limit, in the task's memory, or beside what is being written, UNAVAILABLE while the disk does not answer, and INTERNAL, for good, after
+// a failed write. Changes that only remove something are admitted as
 // long as there is room for their records. Those that are made without a question are written in any case, for which there is a reserve.
 func (s *Store) Admits(n Need) error {
+	if err := s.stalls(); err != nil {
+		return err
+	}
 	if err := s.lacks(n); err != nil {
 		if s.failure.Load() == nil && !s.room.wanted.Swap(true) {
 			s.wake()
@@ -100,7 +105,7 @@ func (s *Store) Admits(n Need) error {
 }
 
 // Err returns why the disk, or the limit, permits no changes that add something now, or nil.
-func (s *Store) Err() error { return s.lacks(Adds(1)) }
+func (s *Store) Err() error { return cmp.Or(s.stalls(), s.lacks(Adds(1))) }
 
 func (s *Store) lacks(n Need) error {
 	if f := s.failure.Load(); f != nil {

@@ -513,13 +513,13 @@ func disk(f *Facts) []Finding {
 	return nil
 }
 
-// data finds tasks that refuse changes of durable containers: their disk has no room, or has failed.
+// data finds tasks that refuse changes of durable containers: their disk has no room, does not answer, or has failed.
 func data(f *Facts) (all []Finding) {
 	for i := range f.Tasks {
 		t := &f.Tasks[i]
 		if d := t.self().GetData(); d.GetRefusing() != "" {
 			all = append(all, Finding{Severity: Error, Task: t.label(), Found: "it refuses what adds to durable containers: " + d.GetRefusing(),
-				Remedy: "make room for " + d.GetDirectory() + " or raise --data-limit, and it goes on by itself; if a write has failed, look at the disk and restart the task: it comes back with every step that it has answered"})
+				Remedy: "make room for " + d.GetDirectory() + " or raise --data-limit, and it goes on by itself, as it does when a disk that does not answer is back; if a write has failed, look at the disk and restart the task: it comes back with every step that it has answered"})
 		}
 	}
 	return all
