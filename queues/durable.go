@@ -25,7 +25,7 @@ const (
 	closedKey   = 'c' // the queue is closed
 	elementsKey = 'e' // elements: their batch
 	goneKey     = 'g' // elements that have left before others of their entry: how many
-	producerKey = 'p' // the number of a producer's next element
+	producerKey = 'p' // the number of a producer's next element, and when its last put was
 )
 
 // entry is elements that are on disk together.
@@ -382,8 +382,10 @@ func (q *Queue) fill(from durable.Source) error {
 				return q.damaged("a number of elements")
 			}
 			gone[int64(binary.BigEndian.Uint64(rest))] = int(n)
-		case letter == producerKey && len(value) == 8:
-			s.producers.advance(string(rest), int64(binary.BigEndian.Uint64(value)))
+		case letter == producerKey:
+			if !s.producers.restore(string(rest), value) {
+				return q.damaged("the number of a producer's next element")
+			}
 		case letter == closedKey && len(rest) == 0:
 			var c closedState
 			if json.Unmarshal(value, &c) != nil {

@@ -488,3 +488,37 @@ func TestStray(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestProducersAfterRestart: after a restart, too, the queue forgets the producer whose last put is the longest ago, and not the one whose id is the first.
+func TestProducersAfterRestart(t *testing.T) {
+	dir := t.TempDir()
+	store := openStore(t, dir)
+	q, err := Spawn(nil, Options{Name: "q", DTypes: []tensor.DType{tensor.Int64, tensor.String}, Shapes: []tensor.Shape{{}, {}}, Capacity: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep(t, store, q)
+	put := func(producer string) {
+		wantNoError(t, func(done func(error)) { q.For(Origin{}, nil, nil).EnqueueManyOnce(producer, 0, numbers(0, 1), done) })
+	}
+	put("silent")
+	put("active") // which is before it by its id
+	q.Close()
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	store = openStore(t, dir)
+	q = restored(t, store, randomNumbers)
+	s := q.core.state
+	for i := range maxProducers - 2 {
+		s.producers.advance(fmt.Sprint("other ", i), 1)
+	}
+	put("one more")
+	if s.producers.stored("active", 0, 1) != 1 || s.producers.stored("silent", 0, 1) != 0 {
+		t.Errorf("%d of the active producer's elements and %d of the silent one's are known", s.producers.stored("active", 0, 1), s.producers.stored("silent", 0, 1))
+	}
+	q.Close()
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

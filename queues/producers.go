@@ -57,9 +57,26 @@ func (p *producers) ids() []string {
 	return slices.SortedFunc(maps.Keys(p.entries), func(a, b string) int { return cmp.Compare(p.entries[a].last, p.entries[b].last) })
 }
 
-// encoded returns the number of the next element, for the disk.
+// encoded returns what the disk keeps of a producer: the number of its next element, and its last put.
 func (p *producer) encoded() durable.Bytes {
-	return durable.Bytes(binary.BigEndian.AppendUint64(nil, uint64(p.next)))
+	return durable.Bytes(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(p.next)), uint64(p.last)))
+}
+
+// restore adds a producer that was encoded. Earlier versions did not keep its last put: such a producer is older than all others. It returns
+// false if value is malformed.
+func (p *producers) restore(id string, value []byte) bool {
+	if len(value) != 8 && len(value) != 16 {
+		return false
+	}
+	e := &producer{next: int64(binary.BigEndian.Uint64(value))}
+	if len(value) == 16 {
+		e.last = int64(binary.BigEndian.Uint64(value[8:]))
+	}
+	if p.entries == nil {
+		p.entries = map[string]*producer{}
+	}
+	p.entries[id], p.puts = e, max(p.puts, e.last)
+	return true
 }
 
 // forgetOne forgets the producer whose last put is the longest ago.
