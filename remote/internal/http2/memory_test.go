@@ -26,7 +26,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// sealed returns a message of n bytes, which tells whether it is intact.
+// sealed returns a message of n bytes, which shows by itself if it was changed.
 func sealed(r *rand.Rand, n int) []byte {
 	b := make([]byte, n)
 	if n < 8 {
