@@ -176,7 +176,8 @@ func (c *serverConn) receiveMessages(s *stream, n int) error {
 		}
 		n -= k
 		whole, err := m.receive(k, false)
-		if err != nil {
+		if err != nil { // the connection is lost, and the message perhaps evicted: then only the reader knows of it
+			m.releaseRequest()
 			return err
 		}
 		if whole {

@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"google.golang.org/grpc/mem"
+
+	"github.com/troupe-run/troupe/remote/internal/freed"
 )
 
 const (
@@ -62,5 +64,6 @@ func (p *piecePool) Get(n int) *[]byte {
 // Put returns memory that came from Get.
 func (p *piecePool) Put(b *[]byte) {
 	*b = (*b)[:cap(*b)]
+	freed.Overwrite(*b)
 	p.class(sizeClass(len(*b))).Put(b)
 }

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/troupe-run/troupe/remote/internal/freed"
 )
 
 // inputSize is the size of a connection's input buffer. A request in a frame of up to that size is decoded
@@ -17,15 +20,18 @@ type input struct {
 	nc    net.Conn
 	buf   []byte
 	r, w  int
+	freed int           // consumed bytes that were released
 	reads atomic.Uint64 // number of reads; lets other goroutines detect input
 	at    atomic.Int64  // time of the last input, from work.now
 	// listening is set while the reader waits for the other end. While the reader does something else, such as decoding a large
 	// request, it would not notice the answer to a ping.
 	listening atomic.Bool
 	work      worker
-	// wanted is set by interrupt. The reader then calls interrupted.
-	wanted      atomic.Bool
-	interrupted func()
+	// wanted is set by interrupt. The reader then calls interrupted. interrupting guards it together with the connection's deadline: a deadline
+	// without it would end the connection.
+	interrupting sync.Mutex
+	wanted       bool
+	interrupted  func()
 }
 
 // init initializes in. read has been read from the connection already.
@@ -47,11 +53,19 @@ func (in *input) receive(p []byte) (int, error) {
 		in.at.Store(in.work.now)
 	}
 	in.reads.Add(1)
-	if err == nil || n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !in.wanted.Swap(false) {
+	if err == nil || n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return n, err
 	}
-	// Reset the deadline first: interrupted, which follows, also serves an interrupt that comes meanwhile.
-	err = in.nc.SetReadDeadline(time.Time{})
+	in.interrupting.Lock()
+	wanted := in.wanted
+	if in.wanted = false; wanted {
+		// Before interrupted, which thus also serves an interrupt that comes meanwhile.
+		err = in.nc.SetReadDeadline(time.Time{})
+	}
+	in.interrupting.Unlock()
+	if !wanted {
+		return n, err
+	}
 	in.interrupted()
 	return 0, err
 }
@@ -59,20 +73,20 @@ func (in *input) receive(p []byte) (int, error) {
 // interrupt makes the reader call interrupted soon, even if it is waiting for the other end. Goroutines other than the
 // reader call it.
 func (in *input) interrupt() {
-	in.wanted.Store(true)
+	in.interrupting.Lock()
+	defer in.interrupting.Unlock()
+	in.wanted = true
 	_ = in.nc.SetReadDeadline(time.Unix(1, 0)) // fails if the connection is closed
 }
 
 // fill waits until n bytes, at most inputSize, are in the buffer.
 func (in *input) fill(n int) error {
+	in.release()
 	if in.buffered() >= n {
 		return nil
 	}
-	if in.r == in.w {
-		in.r, in.w = 0, 0
-	} else if in.r+n > len(in.buf) {
-		in.w = copy(in.buf, in.buf[in.r:in.w])
-		in.r = 0
+	if in.r == in.w || in.r+n > len(in.buf) {
+		in.restart()
 	}
 	for in.buffered() < n {
 		k, err := in.receive(in.buf[in.w:])
@@ -82,6 +96,18 @@ func (in *input) fill(n int) error {
 		}
 	}
 	return nil
+}
+
+// release ends the validity of what next has returned.
+func (in *input) release() {
+	freed.Overwrite(in.buf[in.freed:in.r])
+	in.freed = in.r
+}
+
+// restart moves the unread bytes to the beginning of the buffer.
+func (in *input) restart() {
+	in.w = copy(in.buf, in.buf[in.r:in.w])
+	in.r, in.freed = 0, 0
 }
 
 // peek returns what is buffered, without consuming it.
@@ -97,11 +123,12 @@ func (in *input) next(n int) []byte {
 // read reads some bytes: buffered ones, if any, or large pieces directly from the connection. It returns 0 if the reader
 // was interrupted.
 func (in *input) read(p []byte) (int, error) {
+	in.release()
 	if in.buffered() == 0 {
 		if len(p) >= len(in.buf) {
 			return in.receive(p)
 		}
-		in.r, in.w = 0, 0
+		in.restart()
 		k, err := in.receive(in.buf)
 		if in.w = k; k == 0 {
 			return 0, err

@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"google.golang.org/grpc/mem"
+
+	"github.com/troupe-run/troupe/remote/internal/freed"
 )
 
 const (
@@ -63,6 +65,8 @@ func (b *batch) done() {
 		b.owned[i] = nil
 	}
 	clear(b.list)
+	freed.Overwrite(b.buf)
+	freed.Overwrite(b.small)
 	if cap(b.buf) > maxKept {
 		b.buf = nil
 	}

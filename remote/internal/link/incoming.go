@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/remote/internal/freed"
 )
 
 // inbound reads the messages of a link's stream. It is used by one goroutine at a time.
@@ -77,6 +78,7 @@ func (in *inbound) rest(n int) (h head, body []byte, contents int, err error) {
 		return h, nil, 0, err
 	}
 	in.number++
+	freed.Overwrite(in.buf)
 	if cap(in.buf) > keepBytes {
 		in.buf = nil
 	}

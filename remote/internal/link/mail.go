@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/internal/freed"
 )
 
 // Messages of programs' actors are gathered while others are written. A MessageBatch of the pending messages
@@ -108,6 +109,7 @@ func (o *outbound) mail(ctx context.Context, m *cast.Letter, wait bool) error {
 	}
 	err = o.gather(ctx, m, data, pooled == nil, wait)
 	if pooled != nil {
+		freed.Overwrite(data)
 		*pooled = data[:0]
 		scratch.Put(pooled)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/remote/internal/freed"
 	remotewire "github.com/troupe-run/troupe/remote/internal/wire"
 )
 
@@ -296,6 +297,7 @@ func (o *outgoing) free() {
 	clear(o.pieces)
 	clear(o.contents)
 	buf := o.buf
+	freed.Overwrite(buf)
 	if cap(buf) > keepBytes {
 		buf = nil
 	}
