@@ -124,10 +124,15 @@ func (c *EagerContext) enqueueLater(device string, items ...*corepb.QueueItem) {
 	c.task.background(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, backgroundTime)
 		defer cancel()
-		if err := c.enqueue(ctx, device, items...); err != nil {
-			c.task.Log.Debug("items for another task were not executed", "context", c.id, "device", device, "error", err)
-		}
+		c.execute(ctx, device, items...)
 	})
+}
+
+// execute sends items to the task of a device. An error is only logged.
+func (c *EagerContext) execute(ctx context.Context, device string, items ...*corepb.QueueItem) {
+	if err := c.enqueue(ctx, device, items...); err != nil {
+		c.task.Log.Debug("items for another task were not executed", "context", c.id, "device", device, "error", err)
+	}
 }
 
 // callerKey is the key of the client in a context for calls to other tasks.

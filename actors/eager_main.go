@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors/wire"
@@ -37,33 +38,64 @@ type eagerPart struct {
 
 func (p *eagerPart) name() string { return p.function.GetFunctionDef().GetSignature().GetName() }
 
-// register registers the function with the part's task, if that has not been done.
+// register registers the function with the part's task, if that has not been done. The other task may register it although the call is given up:
+// the outcome is awaited even so, for backgroundTime, since remove must know it.
 func (p *eagerPart) register(ctx context.Context, c *EagerContext) error {
 	select {
 	case p.turn <- struct{}{}:
 	case <-ctx.Done():
 		return status.From(ctx.Err())
 	}
-	defer func() { <-p.turn }()
 	if p.registered {
+		<-p.turn
 		return nil
 	}
-	err := c.enqueue(ctx, p.device, &corepb.QueueItem{Item: &corepb.QueueItem_RegisterFunction{RegisterFunction: p.function}})
-	p.registered = err == nil
-	return err
+	done := make(chan error, 1)
+	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c.task.background(func(life context.Context) {
+		err := status.Internalf("the registration of component %s panicked", p.name()) // unless it does not
+		defer func() {
+			<-p.turn
+			done <- err
+		}()
+		defer cancel()
+		defer context.AfterFunc(life, cancel)()
+		defer context.AfterFunc(c.session.life, cancel)()
+		err = c.enqueue(sending, p.device, &corepb.QueueItem{Item: &corepb.QueueItem_RegisterFunction{RegisterFunction: p.function}})
+		p.registered = err == nil
+	})
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		time.AfterFunc(backgroundTime, cancel)
+		return status.From(ctx.Err())
+	}
 }
 
-// remove takes back the registration. No call uses the part any more.
+// remove takes back the registration, once none is under way. No call uses the part any more.
 func (p *eagerPart) remove(c *EagerContext) {
-	if !p.registered {
-		return
-	}
 	item, err := wire.RemoveFunction(p.name())
 	if err != nil {
 		c.task.Log.Warn("the registration of a component cannot be taken back", "component", p.name(), "error", err)
 		return
 	}
-	c.enqueueLater(p.device, item)
+	if c.session.closed.Load() || c.task.life.Err() != nil {
+		return
+	}
+	c.task.background(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, 2*backgroundTime) // a registration that was given up may take the first half
+		defer cancel()
+		select {
+		case p.turn <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		defer func() { <-p.turn }()
+		if p.registered {
+			c.execute(ctx, p.device, item)
+		}
+	})
 }
 
 // newFunctionStep returns a number for a call of a function over several tasks. It is negative, unlike the ids of contexts that clients use.

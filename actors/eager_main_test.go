@@ -494,6 +494,47 @@ func TestEagerMainFailures(t *testing.T) {
 	}
 }
 
+// TestRegistrationGivenUp: a call that ends while a component is being registered leaves no registration behind when the function is removed.
+func TestRegistrationGivenUp(t *testing.T) {
+	main, ps, ps1, calls := spreadCluster(t)
+	ps.variable(10, psCPU, "v", 1, 2)
+	main.send(20, 10, 100)
+	main.register(train)
+	functions := func() int {
+		ps.library.mu.Lock()
+		defer ps.library.mu.Unlock()
+		return len(ps.library.byName)
+	}
+	before := functions()
+	ctx, cancel := context.WithCancel(t.Context())
+	goOn := make(chan struct{})
+	calls.failing(func(ctx context.Context, item *corepb.QueueItem) error {
+		if item.GetRegisterFunction() == nil {
+			return nil
+		}
+		cancel()
+		select { // the other task registers the function, and the answer comes too late for the call
+		case <-goOn:
+			return nil
+		case <-ctx.Done():
+			if err := ps.Register(item.GetRegisterFunction()); err != nil {
+				t.Error(err)
+			}
+			return status.From(ctx.Err())
+		}
+	})
+	_, err := main.Run(ctx, away(call(30, "__inference_train_9", "10:0", "20:0"), 0, psCPU, typespb.DataType_DT_RESOURCE))
+	wantError(t, err, status.Cancelled)
+	if err := main.RemoveFunction("__inference_train_9"); err != nil {
+		t.Fatal(err)
+	}
+	close(goOn)
+	until(t, "the registration is taken back", func() bool { return functions() == before && calls.count("at "+psTask+" remove") == 1 })
+	for _, c := range []*eagerClient{main, ps, ps1} {
+		c.close()
+	}
+}
+
 func three(t testing.TB) *tensor.Tensor {
 	t.Helper()
 	v, err := tensor.FromValues([]float32{1, 2, 3})

@@ -58,16 +58,26 @@ func (s *Session) PartialSetup(ctx context.Context, feeds, fetchNames, targets [
 // beginPartial begins a partial run. The run ends span, which may be nil, unless beginPartial fails.
 func (s *Session) beginPartial(ctx context.Context, span Span, sig graph.Signature) (string, error) {
 	s.mu.Lock()
-	begun := len(s.partials)
+	full := len(s.partials)+s.beginning >= maxPartials
+	if !full {
+		s.beginning++
+	}
 	s.mu.Unlock()
-	if begun >= maxPartials {
+	if full {
 		return "", tooMany("partial runs that have not ended", "Session "+s.handle, maxPartials, "feed and fetch what is left of them")
 	}
+	began := false
+	defer func() {
+		if !began {
+			s.mu.Lock()
+			s.beginning--
+			s.mu.Unlock()
+		}
+	}()
 	bytes := signatureBytes(sig) + partialBytes
 	if err := s.worker.hold(bytes); err != nil {
 		return "", err
 	}
-	began := false
 	defer func() {
 		if !began {
 			s.worker.drop(bytes)
@@ -92,6 +102,7 @@ func (s *Session) beginPartial(ctx context.Context, span Span, sig graph.Signatu
 	s.counter++
 	handle := "partial_run_" + strconv.FormatInt(s.counter, 10)
 	s.partials[handle] = pr
+	s.beginning--
 	pr.held, began = bytes, true
 	s.mu.Unlock()
 	contain.Go(s.task.Log, "A partial run", func() { // ends with the step

@@ -444,3 +444,36 @@ func TestDirectory(t *testing.T) {
 	}
 	on("a").run(request(nil, "read:0"), 6) // its container is a named one, which the reset left alone
 }
+
+// TestPartialRunsAtOnce checks that partial runs which are set up at the same time do not exceed the limit, and that those that do not begin leave their places.
+func TestPartialRunsAtOnce(t *testing.T) {
+	c := open(t, newNetwork(t, "a").node(taskName("a")), staged)
+	defer c.close()
+	c.session.mu.Lock()
+	for i := range maxPartials - 1 {
+		c.session.partials[fmt.Sprint(i)] = nil
+	}
+	c.session.mu.Unlock()
+	if _, err := c.session.PartialSetup(t.Context(), []string{"a:0"}, []string{"missing:0"}, nil); status.CodeOf(err) == status.OK {
+		t.Error("a partial run of a missing tensor was set up")
+	}
+	const calls = 32
+	results := make(chan error, calls)
+	for range calls {
+		go func() {
+			_, err := c.session.PartialSetup(t.Context(), []string{"a:0", "b:0"}, []string{"ab:0"}, nil)
+			results <- err
+		}()
+	}
+	begun := 0
+	for range calls {
+		if err := <-results; err == nil {
+			begun++
+		} else {
+			wantError(t, err, status.ResourceExhausted, "partial runs that have not ended")
+		}
+	}
+	if begun != 1 {
+		t.Errorf("%d partial runs began in one place", begun)
+	}
+}

@@ -62,6 +62,7 @@ type Session struct {
 	lost      map[string][]uint64 // by task, the steps whose parts there could not be aborted
 	reached   map[string]bool     // the other tasks that have been sent a part of a plan; nil after the end
 	partials  map[string]*partialRun
+	beginning int // partial runs that are not in partials yet
 	callables map[int64]*Callable
 	counter   int64
 	steps     sessionSteps  // guarded by the task's table of steps
