@@ -137,7 +137,11 @@ type answer struct {
 
 func (a *answers) init() { a.byKey = map[answerKey]*answer{} }
 
-var errPanicked = status.Internalf("The step panicked")
+var (
+	errPanicked = status.Internalf("The step panicked")
+	// errInterrupted is ABORTED rather than CANCELLED, which a program would take for its own doing: TensorFlow's monitored sessions recover from it.
+	errInterrupted = status.Errorf(status.Aborted, "The step was cancelled when the connection to its client broke, and may have changed something by then. It is not run a second time for the same request; a new one runs it again")
+)
 
 // once runs a request, or returns the result of the earlier one with the same id. The caller releases the result. Requests without an id
 // (0) always run. A retry of a running request waits for it.
@@ -158,7 +162,13 @@ func (a *answers) once(ctx context.Context, key answerKey, run func() (*actors.S
 	a.byKey[key.same()] = e
 	a.mu.Unlock()
 	err = errPanicked // unless run returns
-	defer func() { a.keep(e, result, err) }()
+	defer func() {
+		kept := err
+		if status.CodeOf(err) == status.Cancelled && ctx.Err() != nil {
+			kept = errInterrupted
+		}
+		a.keep(e, result, kept)
+	}()
 	return run()
 }
 

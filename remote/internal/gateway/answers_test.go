@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,6 +117,58 @@ func TestWaitingForAnAnswerEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(finish)
+}
+
+// TestRetryOfInterruptedRequest checks that a step that was cancelled because its connection broke does not run again for a retry, whether that comes
+// before its end or after, and that the retry learns why. Other errors are the retry's, too.
+func TestRetryOfInterruptedRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a answers
+		a.init()
+		defer a.close()
+		key := answerKey{"s", 7, 0, 0}
+		gone, breakConnection := context.WithCancel(t.Context())
+		unwound := make(chan struct{})
+		first := make(chan error, 1)
+		go func() {
+			_, err := a.once(gone, key, func() (*actors.StepResult, error) {
+				<-gone.Done()
+				<-unwound
+				return nil, status.New(status.Cancelled, "RunStep was cancelled")
+			})
+			first <- err
+		}()
+		synctest.Wait()
+		breakConnection()
+		retry := func() error {
+			_, err := a.once(t.Context(), key, func() (*actors.StepResult, error) {
+				t.Error("a retry runs")
+				return nil, nil
+			})
+			return err
+		}
+		early := make(chan error, 1)
+		go func() { early <- retry() }()
+		synctest.Wait()
+		close(unwound)
+		if err := <-first; status.CodeOf(err) != status.Cancelled {
+			t.Error("the first request:", err)
+		}
+		for when, err := range map[string]error{"early": <-early, "late": retry()} {
+			if status.CodeOf(err) != status.Aborted || !strings.Contains(err.Error(), "connection to its client broke") {
+				t.Errorf("the %s retry: %v", when, err)
+			}
+		}
+		for name, code := range map[string]status.Code{"by its own graph": status.Cancelled, "by a lost task": status.Unavailable} {
+			key.request++
+			if _, err := a.once(t.Context(), key, func() (*actors.StepResult, error) { return nil, status.New(code, name) }); status.CodeOf(err) != code {
+				t.Errorf("a step that failed %s: %v", name, err)
+			}
+			if err := retry(); status.CodeOf(err) != code {
+				t.Errorf("the retry of a step that failed %s: %v", name, err)
+			}
+		}
+	})
 }
 
 // TestSameIDOfOtherRequests checks that a client that reuses an id for something else gets what it asks for.
