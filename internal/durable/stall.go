@@ -46,7 +46,7 @@ func (o *operations) begin(op, name string) *operation {
 	defer o.mu.Unlock()
 	o.running = append(o.running, began)
 	if o.armed == nil {
-		o.armed = time.AfterFunc(slowAfter, o.look)
+		o.armed = time.AfterFunc(slowAfter, contain.Func(o.log, "A look at the operations of the disk", o.look, nil))
 	}
 	return began
 }
@@ -76,7 +76,7 @@ func (o *operations) look() {
 	now := time.Now()
 	var slow *operation
 	o.mu.Lock()
-	if len(o.running) == 0 {
+	if o.armed == nil || len(o.running) == 0 {
 		o.armed = nil
 		o.mu.Unlock()
 		return
@@ -99,6 +99,16 @@ func (o *operations) look() {
 	if slow != nil {
 		o.log.Warn("The disk of the durable store does not answer; steps that change durable resources wait for it", "operation", slow.op, "file", slow.name,
 			"for", age)
+	}
+}
+
+// stop ends the timer, so that nothing of a store that is closed stays in memory.
+func (o *operations) stop() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.armed != nil {
+		o.armed.Stop()
+		o.armed = nil
 	}
 }
 

@@ -152,7 +152,9 @@ func Open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
+// unlock gives up the directory. Nothing of the store is written after it.
 func (s *Store) unlock() error {
+	s.guard.operations.stop()
 	if s.lock == nil {
 		return nil
 	}
