@@ -214,6 +214,11 @@ func (p *pool) flush() {
 	p.waiting = nil
 	busy := false // no worker can take any request
 	for _, r := range waiting {
+		if !busy && r.request != nil && !r.request.request.Awaited() { // a worker would answer nobody
+			r.stop()
+			p.bytes -= r.size
+			continue
+		}
 		if busy && r.request != nil || !p.place(r) {
 			p.waiting = append(p.waiting, r)
 			busy = busy || p.Key == nil && r.retries == 0

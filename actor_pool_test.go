@@ -383,6 +383,34 @@ func TestPoolEndsRequestsThatTakeTooLong(t *testing.T) {
 	})
 }
 
+// A request whose requester has given up while it waited does not get a worker.
+func TestPoolDropsRequestsThatWereGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, pool, p := withPool(t, 1, troupe.Pool{Each: 1, InFlight: 1, WaitLimit: time.Hour, Timeout: time.Hour})
+		start := time.Now()
+		var asking sync.WaitGroup
+		ask := func(hold, within, want time.Duration) {
+			asking.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), within)
+				defer cancel()
+				if _, err := troupe.Ask[*wrapperspb.StringValue](ctx, c.Server("ps:1"), pool, durationpb.New(hold)); (err == nil) != (want < within) || time.Since(start).Truncate(time.Second) != want {
+					t.Errorf("a request of %v that waits for %v, after %v: %v", hold, within, time.Since(start), err)
+				}
+			})
+			synctest.Wait()
+		}
+		const s = time.Second
+		ask(10*s, time.Hour, 10*s)
+		ask(20*s, 2*s, 2*s)
+		ask(s, time.Hour, 11*s)
+		ask(20*s, 3*s, 3*s)
+		asking.Wait()
+		if troupetest.Ask[*wrapperspb.StringValue](p, pool, &emptypb.Empty{}, 2*s); time.Since(start) >= 12*s {
+			t.Errorf("the worker was idle only after %v", time.Since(start))
+		}
+	})
+}
+
 // Messages that wait without a worker do not wait for requests before them to be answered.
 func TestPoolLetsMessagesPassRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -31,6 +31,14 @@ func (r *Request) Context() context.Context {
 	return ctx
 }
 
+// Awaited reports whether the requester still waits for an answer from this actor, as far as its task knows.
+func (r *Request) Awaited() bool {
+	s := r.life.performer.cast
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return r.life.performer.heldLocked(r.asker) != nil
+}
+
 // isAnswering reports whether the request has been answered by its handler, which has not returned.
 func (r *Request) isAnswering() bool {
 	return r.state.Load() == answered && r.life.performer.answering.Load() == r
