@@ -189,6 +189,9 @@ func (p *functions) stop(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.calls == 0 { // ctx had ended before
+		return nil
+	}
 	return status.Errorf(status.DeadlineExceeded, "%d calls of the program's functions have not ended, of %s: they must return when their context ends",
 		p.calls, strings.Join(slices.Sorted(maps.Keys(p.running)), ", "))
 }

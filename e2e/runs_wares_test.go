@@ -97,6 +97,7 @@ var elsewhere = map[string]string{
 	"clients/programs.py":             "it runs the programs of documents, which TestRuns runs itself",
 	"clients/versions.py":             "it installs other versions of TensorFlow, and runs the tutorial with them: TestClientVersions",
 	"datasets/pipelines.py":           "it is a part of run.py",
+	"programs/go_functions.py":        "its servers belong to a Go program with functions: TestPythonCallsGoFunctions",
 	"examples/glyphs":                 "it is what several examples use",
 	"examples/place":                  "it is what several examples use",
 }
