@@ -110,24 +110,31 @@ func (d *drained) look(ctx context.Context, c *client.Client) (now client.TaskSt
 	return s.Tasks[at], s.Task, nil
 }
 
-// gone waits until the task's process has ended. If the server is the task, its silence is its end.
+// silentLooks is how many looks in a row a server leaves without an answer before it counts as gone: a connection may break and come back.
+const silentLooks = 5
+
+// gone waits until the task's process has ended. If the server is the task, its silence is its end; another server may be silent for a while.
 func (d *drained) gone(ctx context.Context, c *client.Client) error {
 	tick := time.NewTicker(waitInterval)
 	defer tick.Stop()
-	for {
+	for silent := 0; ; {
 		now, _, err := d.look(ctx, c)
 		switch {
-		case err != nil && d.asked && status.CodeOf(err) == status.Unavailable:
-			return nil
+		case status.CodeOf(err) == status.Unavailable:
+			if silent++; d.asked && silent >= silentLooks {
+				return nil
+			}
 		case err != nil:
 			return err
 		case now.State != "up" || now.Boot != d.boot:
 			return nil
+		default:
+			silent = 0
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return status.From(ctx.Err())
+			return cmp.Or(err, error(status.From(ctx.Err())))
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -46,6 +48,14 @@ are printed, with the reason.`,
 		ctx, cancel := context.WithTimeout(ctx, timeout+long()+collectTime)
 		defer cancel()
 		q.Duration = int64(long())
+		var f *os.File
+		if out != "-" {
+			var finish func(error) error
+			if f, finish, err = outputFile(out); err != nil {
+				return err
+			}
+			defer func() { err = finish(err) }()
+		}
 		t, err := c.Trace(ctx, q)
 		if err != nil {
 			return err
@@ -56,15 +66,10 @@ are printed, with the reason.`,
 			}
 			return printSummary(cmd.ErrOrStderr(), t)
 		}
-		f, err := os.Create(out)
-		if err != nil {
+		if err := truncated(f); err != nil {
 			return err
 		}
-		err = view.WriteTimeline(f, t)
-		if e := f.Close(); err == nil {
-			err = e
-		}
-		if err != nil {
+		if err := view.WriteTimeline(f, t); err != nil {
 			return err
 		}
 		if err := printSummary(cmd.OutOrStdout(), t); err != nil {
@@ -73,6 +78,31 @@ are printed, with the reason.`,
 		_, err = plain.Printf(cmd.OutOrStdout(), "wrote %s: open it at https://ui.perfetto.dev\n", out)
 		return err
 	})
+}
+
+// outputFile opens a file for what takes long to make, so that a path that cannot be written fails at once. What the file has stays until truncated is
+// called. finish, which gets the error of what was made, closes the file, and removes it if it is new and there is nothing to write.
+func outputFile(path string) (f *os.File, finish func(error) error, err error) {
+	_, missing := os.Stat(path)
+	if f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666); err != nil {
+		return nil, nil, err
+	}
+	return f, func(err error) error {
+		closed := f.Close()
+		if err != nil && missing != nil {
+			return errors.Join(err, os.Remove(path))
+		}
+		return cmp.Or(err, closed)
+	}, nil
+}
+
+// truncated truncates a file, but not a pipe or a terminal.
+func truncated(f *os.File) error {
+	about, err := f.Stat()
+	if err != nil || !about.Mode().IsRegular() {
+		return err
+	}
+	return f.Truncate(0)
 }
 
 // printSummary prints how much a trace has of each task, and why a task is missing.
