@@ -136,12 +136,13 @@ type account struct {
 	filled   time.Time
 }
 
-// open finds or creates an identity's account, and counts a session.
-func (s *accounts) open(i Identity) *account {
+// open finds or creates an identity's account, and counts a session unless there are as many as the limit; 0 is no limit. It returns how many there
+// were.
+func (s *accounts) open(i Identity, limit int) (a *account, were int) {
 	key := keyOf(i)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := s.all[key]
+	a = s.all[key]
 	if a == nil {
 		if len(s.all) >= maxAccounts {
 			s.forgetIdleLocked()
@@ -150,9 +151,12 @@ func (s *accounts) open(i Identity) *account {
 		s.all[key] = a
 	}
 	a.mu.Lock()
-	a.sessions++
-	a.mu.Unlock()
-	return a
+	defer a.mu.Unlock()
+	were = a.sessions
+	if limit <= 0 || were < limit {
+		a.sessions++
+	}
+	return a, were
 }
 
 func (s *accounts) forgetIdleLocked() {
@@ -179,15 +183,13 @@ func (g *Guard) OpenSession(r *Rights) (*Grant, error) {
 	if err := r.May(OpenSessions); err != nil {
 		return nil, err
 	}
-	s := &Grant{owner: r.Who(), files: r.Files(), account: g.used.open(r.Who())}
-	s.rights.Store(r)
-	s.account.mu.Lock()
-	open := s.account.sessions
-	s.account.mu.Unlock()
-	if limit := r.Limits().Sessions; limit > 0 && open > limit {
-		s.Close()
-		return nil, status.Errorf(status.ResourceExhausted, "%s has %d sessions open, which is the limit of the rule at %s (sessions): close one", r.Who(), open-1, r.Rule())
+	limit := r.Limits().Sessions
+	account, were := g.used.open(r.Who(), limit)
+	if limit > 0 && were >= limit {
+		return nil, status.Errorf(status.ResourceExhausted, "%s has %d sessions open, which is the limit of the rule at %s (sessions): close one", r.Who(), were, r.Rule())
 	}
+	s := &Grant{owner: r.Who(), files: r.Files(), account: account}
+	s.rights.Store(r)
 	return s, nil
 }
 

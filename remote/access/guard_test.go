@@ -151,6 +151,22 @@ func TestLimits(t *testing.T) {
 	})
 }
 
+// TestRefusedSessionsDoNotCount: a session that is refused for the limit never counts, so that others which are opened beside it are not refused
+// for its sake.
+func TestRefusedSessionsDoNotCount(t *testing.T) {
+	all := &accounts{all: map[accountKey]*account{}}
+	alice := Identity{Kind: Token, Name: ClientName("alice")}
+	for i, limit := range []int{2, 2, 2, 0, 2} {
+		a, were := all.open(alice, limit)
+		if want := []int{0, 1, 2, 2, 3}[i]; were != want {
+			t.Errorf("session %d of at most %d: there were %d, want %d", i, limit, were, want)
+		}
+		if want := []int{1, 2, 2, 3, 3}[i]; a.sessions != want {
+			t.Errorf("after session %d of at most %d: %d count, want %d", i, limit, a.sessions, want)
+		}
+	}
+}
+
 func TestAccountsAreForgotten(t *testing.T) {
 	g := NewGuard(nil, nil, nil)
 	for i := range maxAccounts + 100 {
