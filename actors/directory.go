@@ -35,6 +35,8 @@ type directory struct {
 	asking []*asking
 	// passed counts the claims that were passed on to other directories and are not answered yet.
 	passed atomic.Int64
+	// first is how often homes that are decided now count as handed over: more often than all that were forgotten.
+	first uint64
 }
 
 type resourceName struct{ container, kind, name string }
@@ -44,8 +46,12 @@ func nameOf(r *wire.Resource) resourceName { return resourceName{r.Container, r.
 // home is where a resource lives, and the task and the client whose session claimed it first.
 type home struct {
 	device, claimer, client string
-	moves                   uint64 // how often it was handed over
+	moves                   uint64 // how often it was handed over; what is decided after a reset begins with the next multiple of resetMoves
 }
+
+// resetMoves is more often than a home is handed over before its container is reset. A task that a reset did not reach knows a home from before, and
+// may hand it over; nobody believes it any more.
+const resetMoves = 1 << 20
 
 func homeOf(r *wire.Resource) home { return home{r.Device, r.Claimer, r.Client, r.Moves} }
 
@@ -228,6 +234,7 @@ func (d *directory) forget(containers []string) {
 	for n, h := range d.homes {
 		if slices.Contains(containers, n.container) {
 			delete(d.homes, n)
+			d.first = max(d.first, (h.moves/resetMoves+1)*resetMoves)
 			d.holdings.count(n, h, -1)
 			d.task.shared.forget(n)
 		}
@@ -375,6 +382,7 @@ func (d *directory) decide(a *asking, others map[resourceName]home) {
 			was := h
 			if h, ok = others[n]; !ok {
 				h = homeOf(r)
+				h.moves = d.first
 			}
 			h.moves = max(h.moves, was.moves) // or else those that know where it was would not believe it
 			if err := d.room(n, h); err != nil {

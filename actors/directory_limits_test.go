@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
 )
@@ -66,5 +67,36 @@ func TestHomesAreBounded(t *testing.T) {
 	d.forget(append(sortedKeys(all), "ours too"))
 	if h := d.holdings; len(d.homes) != 0 || h.told != 0 || h.other != 0 || len(h.of) != 0 || len(n.task.shared.all()) != 0 {
 		t.Errorf("%d homes are left, of %d and %d bytes and %d holders", len(d.homes), h.told, h.other, len(h.of))
+	}
+}
+
+// TestHomesAfterAReset has a task that a reset did not reach, and that knows a home from before: it believes what was decided afterwards, and nobody
+// believes it.
+func TestHomesAfterAReset(t *testing.T) {
+	net := newNetwork(t, "a", "b")
+	n, other := net.node(taskName("a")), net.node(taskName("b"))
+	reached, missed := newDirectory(n.task, 1<<20), newDirectory(other.task, 1<<20)
+	at := func(task *node, moves uint64) *wire.Resource {
+		return &wire.Resource{Kind: "VarHandleOp", Name: "x", Device: task.name + "/device:CPU:0", Claimer: n.name, Moves: moves}
+	}
+	for round := range 3 {
+		was := reached.homes[nameOf(at(n, 0))].moves + 3 // it has moved three times
+		for _, d := range []*directory{reached, missed} {
+			d.note(&wire.Note{Resources: []*wire.Resource{at(other, was)}})
+		}
+		reached.forget([]string{""})
+		reached.decide(&asking{&wire.Claim{Resources: []*wire.Resource{at(n, 0)}}, actor.NewPID(n.name, "nobody")}, nil)
+		want := reached.homes[nameOf(at(n, 0))]
+		if taskOf(want.device) != n.name {
+			t.Fatalf("round %d: the home is %v", round, want)
+		}
+		reached.note(&wire.Note{Resources: []*wire.Resource{at(other, was+1)}}) // missed has handed it over, as it believes
+		if got := reached.homes[nameOf(at(n, 0))]; got != want {
+			t.Errorf("round %d: a home from before the reset took its place: %v", round, got)
+		}
+		missed.note(&wire.Note{Resources: []*wire.Resource{resourceAt(nameOf(at(n, 0)), want)}})
+		if got := missed.homes[nameOf(at(n, 0))]; got != want {
+			t.Errorf("round %d: the task that the reset did not reach keeps %v", round, got)
+		}
 	}
 }
