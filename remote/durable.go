@@ -2,7 +2,9 @@ package remote
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/internal/durable"
 	"github.com/troupe-run/troupe/internal/rights"
 	"github.com/troupe-run/troupe/internal/view"
+	"github.com/troupe-run/troupe/remote/spec"
 )
 
 // CheckDurable rejects a directory without durable containers, the converse, and containers that are not declared as Config.Durable says.
@@ -37,7 +40,31 @@ func (n *Node) openStore(c Config) (_ *durable.Store, err error) {
 	if n.lasting, err = parseDurable(c.Durable); err != nil {
 		return nil, err
 	}
+	if durable.OwnerOf(n.dataDir(c)) == "" {
+		if left := leftBehind(c.Data, n.spec.Jobs()); len(left) > 0 {
+			n.log.Warn("the task begins without durable state, beside that of jobs which the cluster does not have; a job that was renamed needs its former name, or its state by troupe data export and import",
+				"directory", n.dataDir(c), "found", left)
+		}
+	}
 	return durable.Open(n.dataDir(c), durable.Options{Owner: n.self.Name(), Log: n.log, Limit: c.DataLimit, Compaction: c.CompactionRate})
+}
+
+// maxLeftBehind bounds the directories of others that are logged.
+const maxLeftBehind = 10
+
+// leftBehind returns the directories in data that keep the state of tasks of other jobs.
+func leftBehind(data string, jobs []string) (left []string) {
+	entries, err := os.ReadDir(data)
+	if err != nil {
+		return nil // it is made when the store is opened, whose error says more
+	}
+	for _, e := range entries {
+		job, _, err := spec.ParseTaskName(durable.OwnerOf(filepath.Join(data, e.Name())))
+		if err == nil && !slices.Contains(jobs, job) && len(left) < maxLeftBehind {
+			left = append(left, e.Name())
+		}
+	}
+	return left
 }
 
 // dataDir returns the task's own directory: the tasks of a machine may be given the same one.

@@ -85,6 +85,15 @@ func readOwner(f vfs.FS, dir string) (o owner, found bool, err error) {
 	return o, true, nil
 }
 
+// OwnerOf returns the owner of the store in a directory, or "" if there is no store that can be read.
+func OwnerOf(dir string) string {
+	o, _, err := readOwner(vfs.Default, dir)
+	if err != nil {
+		return ""
+	}
+	return o.name
+}
+
 func readFile(f vfs.FS, name string) (b []byte, err error) {
 	file, err := f.Open(name)
 	if err != nil {
