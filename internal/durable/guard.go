@@ -115,11 +115,29 @@ func (g *guard) RemoveAll(name string) error {
 
 // GetDiskUsage has no error but vfs.ErrUnsupported: pebble reports others as if the store were damaged.
 func (g *guard) GetDiskUsage(path string) (vfs.DiskUsage, error) {
+	begun := g.operations.begin("usage", path)
 	u, err := g.FS.GetDiskUsage(path)
+	g.operations.end(begun)
 	if err != nil {
 		return u, vfs.ErrUnsupported
 	}
 	return u, nil
+}
+
+// List is here, as Stat and Open are, because it may be what hangs.
+func (g *guard) List(dir string) ([]string, error) {
+	defer g.operations.end(g.operations.begin("list", dir))
+	return g.FS.List(dir)
+}
+
+func (g *guard) Stat(name string) (vfs.FileInfo, error) {
+	defer g.operations.end(g.operations.begin("stat", name))
+	return g.FS.Stat(name)
+}
+
+func (g *guard) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	defer g.operations.end(g.operations.begin("open", name))
+	return g.FS.Open(name, opts...)
 }
 
 func (g *guard) Unwrap() vfs.FS { return g.FS }

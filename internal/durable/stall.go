@@ -20,14 +20,14 @@ const (
 	stallInterval = time.Second
 )
 
-// operation is a change of the disk that has begun.
+// operation is an access to the disk that has begun.
 type operation struct {
 	op, name string
 	began    time.Time
 	told     bool // the log was told that it is slow
 }
 
-// operations are the changes of the disk that have begun and have not ended. A network file system that is gone, or a volume that is frozen,
+// operations are the accesses to the disk that have begun and have not ended, but for reads of open files. A network file system that is gone, or a volume that is frozen,
 // reports no error: its operations do not end.
 type operations struct {
 	log *slog.Logger

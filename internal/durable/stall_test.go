@@ -13,11 +13,12 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// hangingFS is a file system whose changes do not end while it hangs.
+// hangingFS is a file system whose changes do not end while it hangs, or what the committer asks before a change.
 type hangingFS struct {
 	vfs.FS
-	mu   sync.RWMutex
-	free chan struct{} // closed when it hangs no more; guarded by mu
+	asked bool // the latter
+	mu    sync.RWMutex
+	free  chan struct{} // closed when it hangs no more; guarded by mu
 }
 
 func (h *hangingFS) hang() {
@@ -40,6 +41,13 @@ func (h *hangingFS) wait() {
 	if free != nil {
 		<-free
 	}
+}
+
+func (h *hangingFS) GetDiskUsage(path string) (vfs.DiskUsage, error) {
+	if h.asked {
+		h.wait()
+	}
+	return h.FS.GetDiskUsage(path)
 }
 
 type hangingFile struct {
@@ -76,8 +84,15 @@ func (f hangingFile) SyncTo(n int64) (bool, error) {
 // TestDiskThatHangs: while an operation of the disk does not end, the log says so, changes are refused after a while, and when it has ended all goes
 // on and what waited is there.
 func TestDiskThatHangs(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		testDiskThatHangs(t, asked)
+	}
+}
+
+func testDiskThatHangs(t *testing.T, asked bool) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		fs := &hangingFS{FS: newMem(t)}
+		fs := &hangingFS{FS: newMem(t), asked: asked}
 		var log bytes.Buffer // read only when the store is quiet
 		s, err := Open("/d/store", Options{Owner: "/job:ps/task:0", Log: slog.New(slog.NewTextHandler(&log, nil)), FS: fs})
 		if err != nil {
