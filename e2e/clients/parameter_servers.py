@@ -49,7 +49,7 @@ iterator = iter(coordinator.create_per_worker_dataset(examples))
 losses = [coordinator.schedule(train, args=(iterator,)) for _ in range(200)]
 coordinator.join()
 assert int(steps) == 200, int(steps)
-assert float(losses[-1].fetch()) < 0.01 * float(losses[0].fetch())
+assert float(losses[-1].fetch()) < 0.01 * max(float(loss.fetch()) for loss in losses)  # the first one may be of a worker that began late
 np.testing.assert_allclose(weights.numpy(), [[2.0], [-3.0]], atol=0.3)
 print("training works")
 

@@ -44,13 +44,15 @@ class Servers:
 
     def start(self):
         """Starts the servers; also again after stop, at other addresses."""
-        spec = free_addresses(self._jobs)
-        self._process = subprocess.Popen([sys.executable, "-c", _SERVERS, json.dumps(spec)], stdin=subprocess.PIPE,
-                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        while b"up" not in self._process.stdout.readline():
-            if self._process.poll() is not None:
-                raise RuntimeError("TensorFlow's servers did not start")
-        self.targets = targets_of(spec)
+        for _ in range(5):  # another process may take a port before the server does
+            spec = free_addresses(self._jobs)
+            self._process = subprocess.Popen([sys.executable, "-c", _SERVERS, json.dumps(spec)], stdin=subprocess.PIPE,
+                                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            if any(b"up" in line for line in self._process.stdout):
+                self.targets = targets_of(spec)
+                return
+            self._process.wait()
+        raise RuntimeError("TensorFlow's servers did not start")
 
     def restart(self):
         self.stop()

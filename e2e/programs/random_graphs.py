@@ -28,15 +28,16 @@ os._exit(0)
 
 def servers(tasks):
     """Starts TensorFlow's servers, and gives their process and the target of the first one."""
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(tasks)]
-    addresses = ["127.0.0.1:%d" % s.getsockname()[1] for s in held]
-    for s in held:
-        s.close()
-    process = subprocess.Popen([sys.executable, "-c", SERVERS] + addresses, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    while b"up" not in process.stdout.readline():
-        if process.poll() is not None:
-            sys.exit("TensorFlow's servers did not start")
-    return process, "grpc://" + addresses[0]
+    for _ in range(5):  # another process may take a port before the server does
+        held = [socket.create_server(("127.0.0.1", 0)) for _ in range(tasks)]
+        addresses = ["127.0.0.1:%d" % s.getsockname()[1] for s in held]
+        for s in held:
+            s.close()
+        process = subprocess.Popen([sys.executable, "-c", SERVERS] + addresses, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        if any(b"up" in line for line in process.stdout):
+            return process, "grpc://" + addresses[0]
+        process.wait()
+    sys.exit("TensorFlow's servers did not start")
 
 
 def on_one_task(graph):
