@@ -114,6 +114,9 @@ func (w *worker) drop(m any, reason string) {
 	}
 }
 
+// sameClock is how far the time that a step took to come from its master may be from none, by the two tasks' clocks, if these agree.
+const sameClock = time.Second
+
 // loggedRefusals is how many refused messages are logged.
 const loggedRefusals = 100
 
@@ -281,8 +284,13 @@ func (t *Task) planOf(m *wire.RunPartition) (*workerSession, *compiledPlan, *com
 	}
 	rights = rights.within(t.Ceiling)
 	opened := int64(0)
-	if m.Plan.Opened != 0 { // the tasks' clocks may differ: only the session's age when the step began counts
-		opened = time.Now().UnixNano() - (m.Began - m.Plan.Opened)
+	if m.Plan.Opened != 0 {
+		opened = m.Plan.Opened
+		// If the tasks' clocks differ, only the session's age when the step began counts. If they agree, the time that the step took to come here
+		// must not make the session younger.
+		if ago := time.Now().UnixNano() - m.Began; ago < 0 || ago > int64(sameClock) {
+			opened += ago
+		}
 	}
 	s, err := t.sessionFor(m.Session, m.Master, opened, sessionTraits{isolated: m.Plan.Isolated, literal: m.Plan.Literal}, rights)
 	if err != nil {
