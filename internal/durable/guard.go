@@ -44,19 +44,18 @@ func (g *guard) fails(op, name string, err error) bool {
 
 // change makes a change of the disk.
 func (g *guard) change(op, name string, f func() error) {
-	if g.frozen.Load() {
-		return
+	if !g.frozen.Load() {
+		g.fails(op, name, g.operations.during(op, name, f))
 	}
-	begun := g.operations.begin(op, name)
-	err := f()
-	g.operations.end(begun)
-	g.fails(op, name, err)
 }
 
 func (g *guard) open(op, name string, f func() (vfs.File, error)) *guardedFile {
 	file := &guardedFile{guard: g, name: name}
-	g.change(op, name, func() (err error) {
-		file.File, err = f()
+	g.change(op, name, func() error {
+		inner, err := f()
+		if err == nil {
+			file.File = inner
+		}
 		return err
 	})
 	return file
@@ -101,23 +100,20 @@ func (g *guard) Remove(name string) error {
 	if g.frozen.Load() {
 		return nil
 	}
-	defer g.operations.end(g.operations.begin("remove", name))
-	return g.FS.Remove(name)
+	return g.operations.during("remove", name, func() error { return g.FS.Remove(name) })
 }
 
 func (g *guard) RemoveAll(name string) error {
 	if g.frozen.Load() {
 		return nil
 	}
-	defer g.operations.end(g.operations.begin("remove", name))
-	return g.FS.RemoveAll(name)
+	return g.operations.during("remove", name, func() error { return g.FS.RemoveAll(name) })
 }
 
 // GetDiskUsage has no error but vfs.ErrUnsupported: pebble reports others as if the store were damaged.
 func (g *guard) GetDiskUsage(path string) (vfs.DiskUsage, error) {
-	begun := g.operations.begin("usage", path)
+	defer g.operations.end(g.operations.begin("usage", path))
 	u, err := g.FS.GetDiskUsage(path)
-	g.operations.end(begun)
 	if err != nil {
 		return u, vfs.ErrUnsupported
 	}
@@ -203,10 +199,7 @@ func (f *guardedFile) SyncTo(length int64) (full bool, _ error) {
 // Close always closes the file: its descriptor is no part of what is frozen.
 func (f *guardedFile) Close() error {
 	if f.File != nil {
-		begun := f.guard.operations.begin("close", f.name)
-		err := f.File.Close()
-		f.guard.operations.end(begun)
-		f.guard.fails("close", f.name, err)
+		f.guard.fails("close", f.name, f.guard.operations.during("close", f.name, f.File.Close))
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func newReader(f vfs.FS, dir string) (*Store, *pebble.Lock, error) {
 		work: make(chan struct{}, 1), progress: make(chan struct{}, 1), closing: true, stopped: true,
 	}
 	s.life, s.die = context.WithCancel(context.Background())
-	s.guard = &guard{FS: f, pace: newPace(0), operations: operations{log: slog.New(slog.DiscardHandler)}, failed: func(string, string, error) {}}
+	s.guard = &guard{FS: f, pace: newPace(0), operations: operations{log: s.log}, failed: func(string, string, error) {}}
 	s.guard.freeze() // reading changes nothing
 	return s, lock, nil
 }

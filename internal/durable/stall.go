@@ -2,6 +2,7 @@ package durable
 
 import (
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,8 +28,8 @@ type operation struct {
 	told     bool // the log was told that it is slow
 }
 
-// operations are the accesses to the disk that have begun and have not ended, but for reads of open files. A network file system that is gone, or a volume that is frozen,
-// reports no error: its operations do not end.
+// operations are the accesses to the disk that have begun and have not ended, but for reads of open files. A network file system that is gone, or a
+// volume that is frozen, reports no error: its operations do not end.
 type operations struct {
 	log *slog.Logger
 
@@ -37,6 +38,12 @@ type operations struct {
 	mu      sync.Mutex   // guards running and armed: pebble calls from many goroutines, each of which is held up in its operation
 	running []*operation // in the order in which they began
 	armed   *time.Timer  // looks at the operations again; nil when there was none at its last look
+}
+
+// during calls f, which accesses the disk.
+func (o *operations) during(op, name string, f func() error) error {
+	defer o.end(o.begin(op, name))
+	return f()
 }
 
 // begin notes that an operation begins.
@@ -54,15 +61,7 @@ func (o *operations) begin(op, name string) *operation {
 // end notes that an operation has ended.
 func (o *operations) end(ended *operation) {
 	o.mu.Lock()
-	for i, r := range o.running {
-		if r == ended {
-			last := len(o.running) - 1
-			copy(o.running[i:], o.running[i+1:])
-			o.running[last] = nil
-			o.running = o.running[:last]
-			break
-		}
-	}
+	o.running = slices.DeleteFunc(o.running, func(r *operation) bool { return r == ended })
 	o.stalled.CompareAndSwap(ended, nil) // look finds the next one, if there is one
 	told := ended.told
 	o.mu.Unlock()
@@ -125,7 +124,7 @@ func (s *Store) stalls() error {
 // nobody can end an operation of the disk.
 func (s *Store) Outlast(f func() error) error {
 	ended := make(chan error, 1)
-	contain.Go(s.log, "The end of the durable store", func() { ended <- contain.Run(s.log, "The end of the durable store", f) }, nil)
+	contain.Go(s.log, "The end of the durable store", func() { ended <- f() }, func(err error) { ended <- err })
 	t := time.NewTicker(stallInterval)
 	defer t.Stop()
 	for {

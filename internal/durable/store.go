@@ -136,7 +136,7 @@ func Open(dir string, o Options) (*Store, error) {
 	s.room.limit, s.room.reserve, s.room.memory = o.Limit, cmp.Or(o.Reserve, defaultReserve), tensor.NewPool("durable changes", 0)
 	s.room.free.Store(math.MaxInt64)
 	s.room.stale.Store(true)
-	s.guard = &guard{FS: cmp.Or[vfs.FS](o.FS, vfs.Default), pace: newPace(o.Compaction), operations: operations{log: o.Log}, failed: func(op, name string, err error) {
+	s.guard = &guard{FS: cmp.Or[vfs.FS](o.FS, vfs.Default), pace: newPace(o.Compaction), operations: operations{log: s.log}, failed: func(op, name string, err error) {
 		s.fail(status.Internalf("the durable store in %s has failed: %s %s: %v", dir, op, name, err))
 	}}
 	if err := s.open(); err != nil {
