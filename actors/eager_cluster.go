@@ -118,13 +118,18 @@ const backgroundTime = 10 * time.Second
 // enqueueLater sends items to the task of a device without waiting for the answer. It is only logged if the other task does not execute them:
 // it may have ended, and its state with it.
 func (c *EagerContext) enqueueLater(device string, items ...*corepb.QueueItem) {
+	c.later(backgroundTime, func(ctx context.Context) { c.execute(ctx, device, items...) })
+}
+
+// later calls f in the background, with a context that ends after a time. It does nothing if the context is closed, or the task has ended.
+func (c *EagerContext) later(within time.Duration, f func(ctx context.Context)) {
 	if c.session.closed.Load() || c.task.life.Err() != nil {
 		return
 	}
 	c.task.background(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, backgroundTime)
+		ctx, cancel := context.WithTimeout(ctx, within)
 		defer cancel()
-		c.execute(ctx, device, items...)
+		f(ctx)
 	})
 }
 

@@ -80,12 +80,7 @@ func (p *eagerPart) remove(c *EagerContext) {
 		c.task.Log.Warn("the registration of a component cannot be taken back", "component", p.name(), "error", err)
 		return
 	}
-	if c.session.closed.Load() || c.task.life.Err() != nil {
-		return
-	}
-	c.task.background(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, 2*backgroundTime) // a registration that was given up may take the first half
-		defer cancel()
+	c.later(2*backgroundTime, func(ctx context.Context) { // a registration that was given up may take the first half
 		select {
 		case p.turn <- struct{}{}:
 		case <-ctx.Done():
