@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/codes"
 	_ "google.golang.org/grpc/encoding/gzip" // registers the compressor
 	"google.golang.org/grpc/status"
+
+	"github.com/troupe-run/troupe/remote/internal/freed/freedtest"
 )
 
 // echoBoth sends every message back.
@@ -110,7 +112,7 @@ func TestBidi(t *testing.T) {
 func numbered(n, size int) []byte {
 	b := make([]byte, size)
 	if size > 0 {
-		fill(b, []byte{byte(n), 1, 2, 3, 5, 7, 11}[:min(7, size)])
+		freedtest.Fill(b, []byte{byte(n), 1, 2, 3, 5, 7, 11}[:min(7, size)])
 	}
 	return b
 }

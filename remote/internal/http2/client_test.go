@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/troupe-run/troupe/remote/internal/freed/freedtest"
 )
 
 func newClient(t testing.TB, address string) *Client {
@@ -99,7 +101,7 @@ func TestClientCalls(t *testing.T) {
 	onBoth(t, func(t *testing.T, c *Client) {
 		for _, size := range []int{0, 1, 100, gatherBelow, inputSize, 100 << 10, 3 << 20, 40 << 20} {
 			request := make([]byte, size)
-			fill(request, alphabet)
+			freedtest.Fill(request, alphabet)
 			answer, err := called(t.Context(), c, "/t/echo", request[:size/3], request[size/3:])
 			if err != nil || !bytes.Equal(answer, request) {
 				t.Fatalf("%d bytes: %d came, %v", size, len(answer), err)
@@ -150,7 +152,7 @@ func TestClientOfLargeHeaders(t *testing.T) {
 func TestClientReadsInPieces(t *testing.T) {
 	onBoth(t, func(t *testing.T, c *Client) {
 		request := make([]byte, 1<<20)
-		fill(request, alphabet)
+		freedtest.Fill(request, alphabet)
 		var answer []byte
 		err := c.Call(t.Context(), "/t/echo", [][]byte{request}, func(a *Answer) error {
 			for len(answer) < a.Size() {

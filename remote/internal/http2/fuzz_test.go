@@ -16,6 +16,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/troupe-run/troupe/remote/internal/freed/freedtest"
 )
 
 // script is a connection on which the other end sends some data and then nothing.
@@ -207,7 +209,7 @@ func FuzzStream(f *testing.F) {
 			sending.Go(func() {
 				b := make([]byte, n)
 				_ = st.Send(b[:n/2], b[n/2:]) // it fails where the script ends
-				fill(b, []byte{1})
+				freedtest.Fill(b, []byte{1})
 			})
 		}
 		got := 0

@@ -24,6 +24,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+
+	"github.com/troupe-run/troupe/remote/internal/freed/freedtest"
 )
 
 func TestMain(m *testing.M) {
@@ -108,7 +110,7 @@ func (p *counted) Get(n int) *[]byte {
 }
 
 func (p *counted) Put(b *[]byte) {
-	fill(*b, []byte{0xEE})
+	freedtest.Fill(*b, []byte{0xEE})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.out[&(*b)[0]] {
@@ -120,13 +122,6 @@ func (p *counted) Put(b *[]byte) {
 
 var alphabet = []byte("abcdefghijklmnopqrstuvwxyz")
 
-// fill repeats p, faster than a loop under the race detector.
-func fill(b, p []byte) {
-	for n := copy(b, p); n < len(b); n *= 2 {
-		copy(b[n:], b[:n])
-	}
-}
-
 // pattern returns n bytes in pieces of the pool.
 func (p *counted) pattern(n, piece int) mem.BufferSlice {
 	var all mem.BufferSlice
@@ -134,7 +129,7 @@ func (p *counted) pattern(n, piece int) mem.BufferSlice {
 		k := min(n, piece)
 		b := p.Get(max(k, 2<<10))
 		*b = (*b)[:k]
-		fill(*b, alphabet)
+		freedtest.Fill(*b, alphabet)
 		all = append(all, mem.NewBuffer(b, p))
 		n -= k
 	}
@@ -211,16 +206,19 @@ func serveOn(l net.Listener) *testServer {
 	methods := s.methods()
 	s.Server = NewServer(Config{Lookup: func(path string) *Method { return methods[path] }, Codec: testCodec{},
 		Closed: func(uint64) { s.closed.Add(1) }, Logger: slog.New(slog.DiscardHandler)})
-	s.accepting.Go(func() {
-		for n := uint64(1); ; n++ {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			s.Serve(c, nil, n, nil)
-		}
-	})
+	s.accepting.Go(func() { s.serve(l) })
 	return s
+}
+
+// serve serves the connections of a listener until it is closed.
+func (s *Server) serve(l net.Listener) {
+	for n := uint64(1); ; n++ {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		s.Serve(c, nil, n, nil)
+	}
 }
 
 // end stops the server.

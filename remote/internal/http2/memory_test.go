@@ -3,10 +3,8 @@ package http2
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -24,38 +22,9 @@ import (
 	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+
+	"github.com/troupe-run/troupe/remote/internal/freed/freedtest"
 )
-
-// sealed returns a message of n bytes, which shows by itself if it was changed.
-func sealed(r *rand.Rand, n int) []byte {
-	b := make([]byte, n)
-	if n < 8 {
-		fill(b, []byte{byte('a' + n)})
-		return b
-	}
-	var part [31]byte // no divisor of any buffer's size
-	for i := range part {
-		part[i] = byte(r.Uint32())
-	}
-	fill(b[:n-4], part[:])
-	binary.LittleEndian.PutUint32(b[n-4:], crc32.ChecksumIEEE(b[:n-4]))
-	return b
-}
-
-// intact returns an error if a message that sealed made was changed.
-func intact(b []byte) error {
-	n := len(b)
-	if n < 8 {
-		if bytes.Count(b, []byte{byte('a' + n)}) != n {
-			return fmt.Errorf("a message of %d bytes is % x", n, b)
-		}
-		return nil
-	}
-	if sum := crc32.ChecksumIEEE(b[:n-4]); sum != binary.LittleEndian.Uint32(b[n-4:]) {
-		return fmt.Errorf("a message of %d bytes begins with % x, ends with % x, and has the sum %08x", n, b[:8], b[n-8:], sum)
-	}
-	return nil
-}
 
 // sizeOf returns a size between nothing and some MiB: most are small, many are near the sizes at which something changes.
 func sizeOf(r *rand.Rand) int {
@@ -89,7 +58,7 @@ func (c sealedCodec) Unmarshal(b mem.BufferSlice, v any) error {
 
 func (c sealedCodec) UnmarshalUntil(b mem.BufferSlice, v any, ended func() error) error {
 	first := b.Materialize()
-	if err := intact(first); err != nil {
+	if err := freedtest.Intact(first); err != nil {
 		c.failed(fmt.Errorf("when its decoding begins: %w", err))
 	}
 	if c.slow && rand.IntN(8) == 0 {
@@ -116,7 +85,7 @@ func sealedServer(t *testing.T, memory int64) (address string) {
 	pool := &counted{}
 	reply := func() *message {
 		r := rand.New(rand.NewPCG(rand.Uint64(), 0))
-		plain := sealed(r, sizeOf(r))
+		plain := freedtest.Seal(sizeOf(r))
 		var pieces mem.BufferSlice
 		for from := 0; from < len(plain); {
 			k := min(len(plain)-from, 2<<10+r.IntN(200<<10))
@@ -144,7 +113,7 @@ func sealedServer(t *testing.T, memory int64) (address string) {
 			case <-limit.C:
 			}
 		}
-		if err := intact(m.data); err != nil {
+		if err := freedtest.Intact(m.data); err != nil {
 			failed(fmt.Errorf("in its handler: %w", err))
 		}
 		if rand.IntN(20) == 0 {
@@ -203,15 +172,7 @@ func sealedServer(t *testing.T, memory int64) (address string) {
 	s := NewServer(Config{Lookup: func(path string) *Method { return methods[path] }, Codec: sealedCodec{failed: failed, slow: true},
 		MaxReceiving: memory, Logger: slog.New(slog.DiscardHandler)})
 	var accepting sync.WaitGroup
-	accepting.Go(func() {
-		for n := uint64(1); ; n++ {
-			nc, err := lis.Accept()
-			if err != nil {
-				return
-			}
-			s.Serve(nc, nil, n, nil)
-		}
-	})
+	accepting.Go(func() { s.serve(lis) })
 	t.Cleanup(func() {
 		lis.Close()
 		accepting.Wait()
@@ -297,7 +258,7 @@ func callSealed(t *testing.T, address string, end time.Time) {
 		callers.Go(func() {
 			r := rand.New(rand.NewPCG(rand.Uint64(), 0))
 			for time.Now().Before(end) {
-				request := sealed(r, sizeOf(r))
+				request := freedtest.Seal(sizeOf(r))
 				cut := r.IntN(len(request) + 1)
 				pieces := [][]byte{bytes.Clone(request[:cut]), bytes.Clone(request[cut:])}
 				ctx, cancel := impatience(r)
@@ -314,10 +275,10 @@ func callSealed(t *testing.T, address string, end time.Time) {
 						}
 						got += copy(b[got:], piece)
 					}
-					return intact(b)
+					return freedtest.Intact(b)
 				})
 				for _, p := range pieces { // they belong to the caller again
-					fill(p, []byte{0xff})
+					freedtest.Fill(p, []byte{0xff})
 				}
 				if !forgiven(ctx, err) {
 					t.Errorf("a client's call: %v", err)
@@ -352,7 +313,7 @@ func callSealedBy(t *testing.T, address string, end time.Time) {
 				var err error
 				switch path := []string{"/t/unary", "/t/inline", "/t/many", "/t/both"}[r.IntN(4)]; path {
 				case "/t/unary", "/t/inline":
-					err = c.Invoke(ctx, path, &message{data: sealed(r, sizeOf(r))}, &message{}, options...)
+					err = c.Invoke(ctx, path, &message{data: freedtest.Seal(sizeOf(r))}, &message{}, options...)
 				default:
 					err = converse(ctx, r, c, path, options)
 				}
@@ -378,7 +339,7 @@ func converse(ctx context.Context, r *rand.Rand, c *grpc.ClientConn, path string
 	sent := make(chan error, 1)
 	messages := make([][]byte, n)
 	for i := range messages {
-		messages[i] = sealed(r, sizeOf(r))
+		messages[i] = freedtest.Seal(sizeOf(r))
 	}
 	go func() {
 		for _, m := range messages {
@@ -485,7 +446,7 @@ func (f *framer) write() error {
 		h := &half{id: 2*f.next + 1}
 		f.next++
 		for range n {
-			h.rest = append(h.rest, framed(sealed(f.r, min(sizeOf(f.r), 60<<10)))...) // within any window
+			h.rest = append(h.rest, framed(freedtest.Seal(min(sizeOf(f.r), 60<<10)))...) // within any window
 		}
 		if len(h.rest) > 120<<10 {
 			return nil
@@ -541,7 +502,7 @@ func (f *framer) read(t *testing.T, answered *atomic.Int64) {
 		case *x.DataFrame:
 			part := append(parts[fr.StreamID], fr.Data()...)
 			for len(part) >= prefixSize && len(part) >= prefixSize+length(part) {
-				if err := intact(part[prefixSize : prefixSize+length(part)]); err != nil {
+				if err := freedtest.Intact(part[prefixSize : prefixSize+length(part)]); err != nil {
 					t.Errorf("an answer: %v", err)
 				}
 				part = part[prefixSize+length(part):]

@@ -20,6 +20,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/troupe-run/troupe/remote/internal/freed/freedtest"
 )
 
 var bidi = &grpc.StreamDesc{StreamName: "stream", ClientStreams: true, ServerStreams: true}
@@ -49,7 +51,7 @@ func echoStream(_ context.Context, s *Stream) error {
 		if err := s.Send(b[:k], nil, b[k:]); err != nil {
 			return err
 		}
-		fill(b, []byte{0xEE}) // they belong to the handler again
+		freedtest.Fill(b, []byte{0xEE}) // they belong to the handler again
 	}
 }
 
@@ -69,7 +71,7 @@ func (s *testServer) open(t testing.TB, path string) *Stream {
 
 func sizedMessage(n int) []byte {
 	b := make([]byte, n)
-	fill(b, alphabet)
+	freedtest.Fill(b, alphabet)
 	return b
 }
 
@@ -120,7 +122,7 @@ func TestStreamConcurrentSenders(t *testing.T) {
 				if err := st.Send(b[:len(b)/2], b[len(b)/2:]); err != nil {
 					t.Error(err)
 				}
-				fill(b, []byte{0xEE})
+				freedtest.Fill(b, []byte{0xEE})
 			}
 		})
 	}
@@ -264,7 +266,7 @@ func TestStreamClose(t *testing.T) {
 		b := sizedMessage(40 << 20)
 		go func() {
 			err := st.Send(b)
-			fill(b, []byte{0xEE}) // a race if Send still uses it
+			freedtest.Fill(b, []byte{0xEE}) // a race if Send still uses it
 			sent <- err
 		}()
 	}

@@ -2,11 +2,8 @@ package link
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,30 +17,8 @@ import (
 	actorswire "github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/graph/transfer"
+	"github.com/troupe-run/troupe/remote/internal/freed/freedtest"
 )
-
-// fillSealed fills b with random contents that end with their checksum, if it has room for one.
-func fillSealed(b []byte) []byte {
-	if len(b) < 4 {
-		clear(b)
-		return b
-	}
-	contents := b[:len(b)-4]
-	part := randomBytes(31) // no divisor of any buffer's size
-	for n := copy(contents, part); n > 0 && n < len(contents); n *= 2 {
-		copy(contents[n:], contents[:n])
-	}
-	binary.LittleEndian.PutUint32(b[len(contents):], crc32.ChecksumIEEE(contents))
-	return b
-}
-
-// broken reports whether something that fillSealed filled was changed.
-func broken(b []byte) bool {
-	if len(b) < 4 {
-		return slices.Max(append(b[:len(b):len(b)], 0)) != 0
-	}
-	return crc32.ChecksumIEEE(b[:len(b)-4]) != binary.LittleEndian.Uint32(b[len(b)-4:])
-}
 
 // sealedSize returns a size in bytes: small, or near one at which something changes.
 func sealedSize() int {
@@ -67,8 +42,8 @@ type checker struct {
 
 func (c *checker) check(what string, b []byte) {
 	c.came.Add(1)
-	if broken(b) {
-		c.t.Errorf("%s of %d bytes is not intact", what, len(b))
+	if err := freedtest.Intact(b); err != nil {
+		c.t.Errorf("%s: %v", what, err)
 	}
 }
 
@@ -174,7 +149,7 @@ func TestLinksKeepMessagesIntact(t *testing.T) {
 // sendSealed sends one message of a random kind. near means that large pushes would be lent: they are left out, since what stands in for the reader
 // of another process's memory (ownMemory) does not notice that it is lent no more.
 func sendSealed(ctx context.Context, t *testing.T, from *node, peer *Peer, to *actor.PID, pool *tensor.Pool, near bool) {
-	value := func() *wrapperspb.BytesValue { return wrapperspb.Bytes(fillSealed(make([]byte, sealedSize()))) }
+	value := func() *wrapperspb.BytesValue { return wrapperspb.Bytes(freedtest.Seal(sealedSize())) }
 	switch rand.IntN(5) {
 	case 0:
 		from.system.Root.Send(to, value())
@@ -186,7 +161,7 @@ func sendSealed(ctx context.Context, t *testing.T, from *node, peer *Peer, to *a
 				t.Error(err)
 				return
 			}
-			fillSealed(v.Data())
+			freedtest.SealIn(v.Data())
 			m.Tensors = append(m.Tensors, v)
 		}
 		from.system.Root.Send(to, m)
@@ -200,12 +175,10 @@ func sendSealed(ctx context.Context, t *testing.T, from *node, peer *Peer, to *a
 		if near {
 			size = min(size, lendSize-1)
 		}
-		data := fillSealed(make([]byte, size))
+		data := freedtest.Seal(size)
 		// It fails if the link has broken.
 		_ = peer.Push(rand.Uint64N(4), nil, data, func() {
-			for i := range data {
-				data[i] = 0xff
-			}
+			freedtest.Fill(data, []byte{0xff})
 		})
 	}
 }
