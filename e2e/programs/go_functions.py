@@ -6,15 +6,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-
-def fails(error, text, call):
-    try:
-        call()
-    except error as e:
-        assert text in e.message, e.message
-        return
-    raise AssertionError("no %s" % error.__name__)
-
+from support import raises
 
 x = tf.placeholder(tf.float32, [None])
 doubled, = tf.raw_ops.PyFunc(input=[x], token="double", Tout=[tf.float32])
@@ -37,12 +29,16 @@ for target in sys.argv[1:]:  # the functions are found whichever task is the mas
         got, n = session.run([names, count])
         assert got.tolist() == [b"A", b"", "Ü".encode()] and n == 3, (got, n)
         assert session.run(looped, {x: [1]}).tolist() == [1024]
-        fails(tf.errors.DataLossError, "shard 3 is torn", lambda: session.run(torn))
-        fails(tf.errors.InvalidArgumentError, 'no function "nobody"', lambda: session.run(unknown))
-        fails(tf.errors.DeadlineExceededError, "", lambda: session.run(waits, options=tf.RunOptions(timeout_in_ms=200)))
+        with raises(tf.errors.DataLossError, "shard 3 is torn"):
+            session.run(torn)
+        with raises(tf.errors.InvalidArgumentError, 'no function "nobody"'):
+            session.run(unknown)
+        with raises(tf.errors.DeadlineExceededError):
+            session.run(waits, options=tf.RunOptions(timeout_in_ms=200))
         assert session.run(doubled, {x: [3]}).tolist() == [6]
 
 with tf.Session(sys.argv[1]) as session:
     assert [session.run(element) for _ in range(5)] == [0, 2, 4, 6, 8]
-    fails(tf.errors.OutOfRangeError, "", lambda: session.run(element))
+    with raises(tf.errors.OutOfRangeError):
+        session.run(element)
 print("done")

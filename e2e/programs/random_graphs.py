@@ -4,40 +4,14 @@
 import glob
 import json
 import os
-import socket
-import subprocess
 import sys
 
 import numpy as np
 import tensorflow as tf
 
+from differential.reference import Servers
+
 directory, target = sys.argv[1:]
-
-
-# A process of its own: one with servers in it does not end by itself.
-SERVERS = """
-import os, sys
-import tensorflow.compat.v1 as tf
-spec = tf.train.ClusterSpec({"worker": sys.argv[1:]})
-servers = [tf.train.Server(spec, "worker", i) for i in range(len(sys.argv) - 1)]
-print("up", flush=True)
-sys.stdin.read()
-os._exit(0)
-"""
-
-
-def servers(tasks):
-    """Starts TensorFlow's servers, and gives their process and the target of the first one."""
-    for _ in range(5):  # another process may take a port before the server does
-        held = [socket.create_server(("127.0.0.1", 0)) for _ in range(tasks)]
-        addresses = ["127.0.0.1:%d" % s.getsockname()[1] for s in held]
-        for s in held:
-            s.close()
-        process = subprocess.Popen([sys.executable, "-c", SERVERS] + addresses, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        if any(b"up" in line for line in process.stdout):
-            return process, "grpc://" + addresses[0]
-        process.wait()
-    sys.exit("TensorFlow's servers did not start")
 
 
 def on_one_task(graph):
@@ -91,23 +65,19 @@ def same_values(x, y):
 
 
 cases = sorted(glob.glob(os.path.join(directory, "*.pb")))
-process, reference = servers(2)
 same = 0
-try:
+with Servers(worker=2) as servers:
     for path in cases:
         graph = tf.GraphDef()
         with open(path, "rb") as f:
             graph.ParseFromString(f.read())
         with open(path[:-3] + ".json") as f:
             case = json.load(f)
-        theirs, failed = attempt(reference, on_one_task(graph), case)
+        theirs, failed = attempt(servers.targets["worker:0"], on_one_task(graph), case)
         ours, failed_too = attempt(target, graph, case)
         different = failed_too and "fails: " + failed_too or failed and "fails with TensorFlow's server: " + failed
         different = different or difference(ours, theirs, case["steps"])
         if different:
             print(os.path.basename(path), different)
         same += not different
-finally:
-    process.stdin.close()
-    process.wait()
 print("same: %d of %d" % (same, len(cases)))
