@@ -110,7 +110,7 @@ func (p *pool) place(r *poolRequest) bool {
 	r.worker, r.start = w, w.starts
 	w.inFlight++
 	p.inFlight++
-	r.from.Ask(w.ref, r.message, time.Until(r.end), r)
+	r.from.askFor(r.request, w.ref, r.message, time.Until(r.end), r)
 	return true
 }
 
@@ -234,7 +234,7 @@ func (p *pool) answered(c *ActorContext, a ActorAnswer) {
 	w := r.worker
 	w.inFlight--
 	p.inFlight--
-	if a.notBegun || r.retries < p.Retries && lost(a) {
+	if r.request.request.Awaited() && (a.notBegun || r.retries < p.Retries && lost(a)) {
 		if !a.notBegun {
 			r.retries++
 		}

@@ -411,6 +411,49 @@ func TestPoolDropsRequestsThatWereGivenUp(t *testing.T) {
 	})
 }
 
+// A requester that gives up after a worker has begun ends the context of the worker, which gets the next request.
+func TestPoolWithdrawsRequestsThatWereGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ended []time.Duration
+		var mu sync.Mutex
+		var start time.Time
+		worker := troupe.Stateless(troupe.Handle(func(c *troupe.ActorContext, _ *durationpb.Duration) {
+			r := c.Keep()
+			context.AfterFunc(r.Context(), func() {
+				mu.Lock()
+				defer mu.Unlock()
+				ended = append(ended, time.Since(start))
+			})
+		}), troupe.Answer(func(c *troupe.ActorContext, _ *emptypb.Empty) (*wrapperspb.StringValue, error) {
+			return wrapperspb.String(c.Self().Task()), nil
+		}))
+		pool := troupe.Pool{Kind: "worker", Job: "worker", Total: 1, InFlight: 1, Retries: 3, WaitLimit: time.Hour, Timeout: time.Hour}
+		c := troupetest.Start(t, map[string]int{"ps": 2, "worker": 1}, troupe.WithActor("worker", worker), troupe.WithActor("pool", pool.Make))
+		at, err := c.Server("ps:0").Spawn(t.Context(), "pool", troupe.ActorAt("", "pool"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second) // simulated
+		start = time.Now()
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			_, err := troupe.Ask[*emptypb.Empty](ctx, c.Server("ps:1"), at, durationpb.New(0))
+			cancel()
+			if status.CodeOf(err) != status.DeadlineExceeded {
+				t.Errorf("a request that nobody answers: %v", err)
+			}
+		}
+		if _, err := troupe.Ask[*wrapperspb.StringValue](t.Context(), c.Server("ps:1"), at, &emptypb.Empty{}); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if took := time.Since(start).Truncate(time.Second); took != 4*time.Second || len(ended) != 2 || ended[0].Truncate(time.Second) != 2*time.Second || ended[1].Truncate(time.Second) != 4*time.Second {
+			t.Errorf("the request after two that were given up was answered after %v; their contexts ended after %v", took, ended)
+		}
+	})
+}
+
 // Messages that wait without a worker do not wait for requests before them to be answered.
 func TestPoolLetsMessagesPassRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

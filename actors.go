@@ -584,6 +584,17 @@ func (c *ActorContext) Ask(to ActorRef, message any, timeout time.Duration, tag 
 	c.context.Ask(ref, to.ref, m, timeout, tag)
 }
 
+// askFor is Ask on behalf of a request that the actor has kept: it ends with CANCELLED when the requester no longer waits, and so does the
+// context of the actor that is asked.
+func (c *ActorContext) askFor(r *ActorRequest, to ActorRef, message proto.Message, timeout time.Duration, tag any) {
+	ref, err := c.server.resolve(to)
+	if err != nil {
+		c.context.FailAsk(to.ref, tag, err)
+		return
+	}
+	c.context.AskFor(r.request, ref, to.ref, message, timeout, tag)
+}
+
 // ActorAnswer is the answer to an ActorContext.Ask, or the error that the function Ask would have returned.
 type ActorAnswer struct {
 	From     ActorRef // the actor that was asked, as it was given to Ask

@@ -2,6 +2,7 @@ package cast
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -335,10 +336,20 @@ func (r *reply) open() Answer {
 // Ask sends a message to an actor and does not wait: the actor receives an Answer, which names the other actor as, after timeout at the
 // latest.
 func (c *Context) Ask(to, as Ref, message proto.Message, timeout time.Duration, tag any) {
+	c.ask(c.ctx(), to, as, message, timeout, tag)
+}
+
+// AskFor is Ask on behalf of a request that the actor has kept. If the requester no longer waits, the other actor's request is withdrawn, and the
+// Answer is CANCELLED.
+func (c *Context) AskFor(r *Request, to, as Ref, message proto.Message, timeout time.Duration, tag any) {
+	c.ask(r.Context(), to, as, message, timeout, tag)
+}
+
+func (c *Context) ask(ctx context.Context, to, as Ref, message proto.Message, timeout time.Duration, tag any) {
 	l := c.life
 	s := &source{life: l}
 	until := time.Now().Add(timeout)
-	ctx, end := c.Cast().beginAsk(c.ctx(), to, func() string { return messageType(message) })
+	ctx, end := c.Cast().beginAsk(ctx, to, func() string { return messageType(message) })
 	a := &ask{tell: func(answer content, err error) {
 		o := outcomeOf(err)
 		if o.unbegun && IsVirtual(to.Task) && l.askAnew(ctx, end, s, to, as, message, until, tag) {
@@ -358,8 +369,8 @@ func (c *Context) Ask(to, as Ref, message proto.Message, timeout time.Duration, 
 	})
 }
 
-// errGivenUp is the end of the span of a request whose actor has restarted or ended.
-var errGivenUp = status.New(status.Cancelled, "the actor no longer waits for the answer")
+// errGivenUp is the end of a request whose actor has restarted or ended, or made it on behalf of a requester that no longer waits.
+var errGivenUp error = status.New(status.Cancelled, "the actor no longer waits for the answer")
 
 // askAnew asks a virtual actor on a goroutine of its own, because it has moved, and calls ended with the outcome. It returns false if the cast is stopping.
 func (l *life) askAnew(ctx context.Context, ended func(error), from *source, to, as Ref, message proto.Message, until time.Time, tag any) bool {
@@ -386,7 +397,8 @@ func (c *Context) FailAsk(as Ref, tag any, err error) {
 	s.send(Answer{From: as, Tag: tag, Err: err}, true)
 }
 
-// ask sends a message whose answer goes to a. stop gives it up. After an error, the caller settles the ask.
+// ask sends a message whose answer goes to a, and gives it up when ctx ends, or after timeout. stop gives it up without an answer. After an
+// error, the caller settles the ask.
 func (l *life) ask(ctx context.Context, a *ask, to Ref, message proto.Message, timeout time.Duration) (stop func(), err error) {
 	s, none := l.performer.cast, func() {}
 	if l.asking >= MaxAsks {
@@ -403,9 +415,14 @@ func (l *life) ask(ctx context.Context, a *ask, to Ref, message proto.Message, t
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	over := context.AfterFunc(ctx, contain.Func(s.log, "The end of an ask", func() {
-		if s.abandon(name, to.Task) {
-			a.settle(content{}, status.Errorf(status.DeadlineExceeded, "the actor %s on %s has not answered within %v", to.Name, to.Task, timeout))
+		if !s.abandon(name, to.Task) {
+			return
 		}
+		err := errGivenUp
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = status.Errorf(status.DeadlineExceeded, "the actor %s on %s has not answered within %v", to.Name, to.Task, timeout)
+		}
+		a.settle(content{}, err)
 	}, nil))
 	stop = func() {
 		over()
