@@ -485,7 +485,7 @@ func (w ware) alike(first, second []stageRun) error {
 	return nil
 }
 
-// reset empties the default containers of the cluster, and those of the cases, which bear their names.
+// reset empties the default containers of the cluster, and those of the cases.
 func (g *ground) reset(t testing.TB, wares []ware) {
 	t.Helper()
 	if g.c == nil {
@@ -495,6 +495,9 @@ func (g *ground) reset(t testing.TB, wares []ware) {
 	for _, w := range wares {
 		if w.container != "" {
 			containers = append(containers, w.container)
+			for i := range besides {
+				containers = append(containers, w.containerOf(i))
+			}
 		}
 	}
 	args := slices.Concat([]string{"reset", "--yes"}, g.c.shows, []string{g.c.tasks[0].addr}, containers)
@@ -548,15 +551,40 @@ var allRepetitions = []repetition{
 		return nil
 	}},
 	{"beside-itself", "", func(g *ground, w ware, stages []stage, usual []stageRun) error {
-		errs := make([]error, 2)
+		errs := make([]error, besides)
 		var both sync.WaitGroup
 		for i := range errs {
-			both.Go(func() { errs[i] = again(g, w, stages, usual) })
+			both.Go(func() { errs[i] = again(g, w, w.apart(stages, i), usual) })
 		}
 		both.Wait()
 		return errors.Join(errs...)
 	}},
 }
+
+// besides is how many runs of a program there are at once.
+const besides = 2
+
+// apart returns the stages of one of the runs at once of a case, which has its resources in a container of its own: what cases of one container do
+// to each other depends on which is faster. Other programs share the default container, and runs.txt says what they do to each other.
+func (w ware) apart(stages []stage, i int) []stage {
+	if w.container == "" {
+		return stages
+	}
+	var out []stage
+	for _, s := range stages {
+		s = slices.Clone(s)
+		for k, p := range s {
+			q := *p.request
+			q.Name = w.containerOf(i)
+			s[k].request = &q
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// containerOf returns the container of one of the runs at once of a case.
+func (w ware) containerOf(i int) string { return fmt.Sprintf("%s_%d", w.container, i) }
 
 func again(g *ground, w ware, stages []stage, usual []stageRun) error {
 	out, err := g.run(stages)
