@@ -122,6 +122,7 @@ func (d *directory) Receive(c actor.Context) {
 		d.task.leaves(m.Task, c.Sender())
 	case *wire.Left:
 		d.note(&wire.Note{Resources: m.Moved})
+		d.task.adoptions.confirm(m.Task)
 		d.task.left(m.Task, c.Sender())
 	case *wire.Forget:
 		containers := m.Containers
@@ -158,11 +159,17 @@ func (d *directory) note(m *wire.Note) {
 		if d.room(n, h) != nil {
 			continue // the deciding directory refuses names beyond that
 		}
-		if known, alive := d.lives(n); !alive || known.moves <= h.moves {
+		known, alive := d.lives(n)
+		if !alive || known.moves <= h.moves {
 			d.keep(n, h)
+		}
+		if alive && (d.isHere(known) && !d.isHere(h) && known.moves < h.moves || d.isHere(h) && !d.isHere(known) && h.moves < known.moves) {
+			d.task.discard(n)
 		}
 	}
 }
+
+func (d *directory) isHere(h home) bool { return taskOf(h.device) == d.task.name }
 
 // homeBytes is about what a home takes, also in the tables of shared resources.
 func homeBytes(n resourceName) int64 { return int64(len(n.container)+len(n.kind)+len(n.name)) + 256 }
@@ -247,7 +254,7 @@ func (d *directory) keep(n resourceName, h home) {
 	}
 	d.holdings.count(n, h, 1)
 	d.homes[n] = h
-	if taskOf(h.device) == d.task.name {
+	if d.isHere(h) {
 		d.task.shared.add(n, h)
 	} else {
 		d.task.shared.forget(n)

@@ -423,3 +423,85 @@ func TestKindsThatMove(t *testing.T) {
 		t.Error("what cannot be described moves")
 	}
 }
+
+// TestHandOverWithoutAnAnswer breaks the link to the task that has taken over a variable before it has said so: all tasks agree where the variable is,
+// also when that task does not reach the leaving one again, and it moves on when its next home leaves.
+func TestHandOverWithoutAnAnswer(t *testing.T) {
+	for _, stays := range []bool{false, true} {
+		t.Run(fmt.Sprintf("cut=%v", stays), func(t *testing.T) {
+			net := newNetwork(t, "a", "b", "c")
+			a := net.node(taskName("a"))
+			first, second := net.node(taskOf((&handing{task: a.task, lost: map[string]bool{a.name: true}}).successor(nil))), net.node(taskName("c"))
+			if first == second {
+				second = net.node(taskName("b"))
+			}
+			name := ""
+			for i := 0; a.task.decider("", name) != first.name || name == ""; i++ { // it answers claims
+				name = fmt.Sprintf("v%d", i)
+			}
+			text := strings.ReplaceAll(unplaced, `"v"`, strconv.Quote(name))
+			open(t, a, text).run(request(map[string]int64{"x:0": 1}, "!set"))
+			var parting sync.WaitGroup
+			var lost atomic.Bool
+			net.filter(func(from, to string, m proto.Message, _ func()) bool {
+				if m, ok := m.(*wire.Homes); !ok || from != first.name || to != a.name || len(m.Resources) == 0 || !lost.CompareAndSwap(false, true) {
+					return true
+				}
+				parting.Go(func() {
+					net.part(a.name, first.name)
+					if !stays {
+						net.join(a.name, first.name)
+					}
+				})
+				return false
+			})
+			a.stopInTime(20 * time.Second)
+			parting.Wait()
+			if !lost.Load() {
+				t.Fatal("nothing was handed over")
+			}
+			until(t, "the tasks agree on the home", func() bool {
+				return len(first.task.shared.all())+len(second.task.shared.all()) == 1
+			})
+			c := open(t, second, text)
+			c.run(request(nil, "get:0"), 1)
+			c.run(request(map[string]int64{"x:0": 2}, "!set"))
+			open(t, first, text).run(request(nil, "get:0"), 2)
+			home := second
+			if len(first.task.shared.all()) > 0 {
+				home = first
+			}
+			other := first
+			if home == first {
+				other = second
+			}
+			home.stopInTime(20 * time.Second)
+			open(t, other, text).run(request(nil, "get:0"), 2)
+		})
+	}
+}
+
+// TestHandOverAfterALinkBreaks breaks the link to the only task that is left while a variable is being handed over to it: it gets it over the next link.
+func TestHandOverAfterALinkBreaks(t *testing.T) {
+	net := newNetwork(t, "a", "b")
+	a, b := net.node(taskName("a")), net.node(taskName("b"))
+	open(t, a, unplaced).run(request(map[string]int64{"x:0": 1}, "!set"))
+	var parting sync.WaitGroup
+	var broken atomic.Bool
+	net.filter(func(from, to string, m proto.Message, _ func()) bool {
+		if m, ok := m.(*wire.Homes); !ok || from != b.name || to != a.name || len(m.Resources) > 0 || !broken.CompareAndSwap(false, true) {
+			return true
+		}
+		parting.Go(func() {
+			net.part(a.name, b.name)
+			net.join(a.name, b.name)
+		})
+		return false
+	})
+	a.stopInTime(20 * time.Second)
+	parting.Wait()
+	if !broken.Load() {
+		t.Fatal("nothing was handed over")
+	}
+	open(t, b, unplaced).run(request(nil, "get:0"), 1)
+}

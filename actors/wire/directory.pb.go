@@ -362,7 +362,8 @@ type Adopt struct {
 	Resource      *Resource              `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"` // in the first piece; so is about
 	About         []byte                 `protobuf:"bytes,4,opt,name=about,proto3" json:"about,omitempty"`       // describes the resource, as in a durable store
 	Entries       []byte                 `protobuf:"bytes,5,opt,name=entries,proto3" json:"entries,omitempty"`   // the next part of what durable.Image sends
-	Last          bool                   `protobuf:"varint,6,opt,name=last,proto3" json:"last,omitempty"`
+	Last          bool                   `protobuf:"varint,6,opt,name=last,proto3" json:"last,omitempty"`        // sent again with the same number if its answer was lost
+	Unsure        []string               `protobuf:"bytes,7,rep,name=unsure,proto3" json:"unsure,omitempty"`     // in the first piece: the tasks that may have taken the resource over, whose answers were lost
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -437,6 +438,13 @@ func (x *Adopt) GetLast() bool {
 		return x.Last
 	}
 	return false
+}
+
+func (x *Adopt) GetUnsure() []string {
+	if x != nil {
+		return x.Unsure
+	}
+	return nil
 }
 
 // Left notifies a directory that the homes of a task have moved: all that it has handed over. The answer is Done.
@@ -561,14 +569,15 @@ const file_actors_wire_directory_proto_rawDesc = "" +
 	"\x05Known\x128\n" +
 	"\tresources\x18\x01 \x03(\v2\x1a.troupe.actors.v1.ResourceR\tresources\"\x1c\n" +
 	"\x06Leaves\x12\x12\n" +
-	"\x04task\x18\x01 \x01(\tR\x04task\"\xaf\x01\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\"\xc7\x01\n" +
 	"\x05Adopt\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x126\n" +
 	"\bresource\x18\x03 \x01(\v2\x1a.troupe.actors.v1.ResourceR\bresource\x12\x14\n" +
 	"\x05about\x18\x04 \x01(\fR\x05about\x12\x18\n" +
 	"\aentries\x18\x05 \x01(\fR\aentries\x12\x12\n" +
-	"\x04last\x18\x06 \x01(\bR\x04last\"L\n" +
+	"\x04last\x18\x06 \x01(\bR\x04last\x12\x16\n" +
+	"\x06unsure\x18\a \x03(\tR\x06unsure\"L\n" +
 	"\x04Left\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x120\n" +
 	"\x05moved\x18\x02 \x03(\v2\x1a.troupe.actors.v1.ResourceR\x05moved\"(\n" +
