@@ -522,3 +522,49 @@ func TestProducersAfterRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestDurableCloseWithoutItsStep ends the step of a close that waits for an earlier enqueue: the queue closes when that is over, and it stays closed
+// after a restart.
+func TestDurableCloseWithoutItsStep(t *testing.T) {
+	dir := t.TempDir()
+	store := openStore(t, dir)
+	q, err := Spawn(nil, Options{Kind: FIFO, Name: "q", DTypes: []tensor.DType{tensor.Int64, tensor.String}, Shapes: []tensor.Shape{{}, {}}, Capacity: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep(t, store, q)
+	enqueued, closed := make(chan error, 1), make(chan error, 1)
+	q.EnqueueMany(numbers(0, 2), func(err error) { enqueued <- err })
+	step := store.Begin()
+	cancel := q.For(Origin{}, nil, step).CloseQueue(false, nil, func(err error) { closed <- err })
+	cancel(status.New(status.Internal, "the step fails"))
+	if err := <-closed; status.CodeOf(err) != status.Cancelled {
+		t.Errorf("the close ended with %v", err)
+	}
+	end(t, step)
+	if got := taken(t, q.For(Origin{}, nil, nil), 1); !slices.Equal(got, []int64{0}) {
+		t.Errorf("the queue had %v", got)
+	}
+	if err := <-enqueued; err != nil {
+		t.Error(err)
+	}
+	if !wait(t, func(done func(bool)) { q.IsClosed(func(closed bool, _ error) { done(closed) }) }) {
+		t.Error("the queue is not closed")
+	}
+	q.Close()
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	store = openStore(t, dir)
+	q = restored(t, store, randomNumbers)
+	if got := taken(t, q.For(Origin{}, nil, nil), 1); !slices.Equal(got, []int64{1}) {
+		t.Errorf("after the restart the queue had %v", got)
+	}
+	if _, err := wait2(t, q.Dequeue); status.CodeOf(err) != status.OutOfRange {
+		t.Errorf("after the restart a dequeue ended with %v", err)
+	}
+	q.Close()
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

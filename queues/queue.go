@@ -310,15 +310,17 @@ func (q *Queue) settle(action wire.Settle_Action, tokens []string, done func([]b
 //
 // A reason says why the producer failed. Dequeues that lack elements then fail with it, instead of the OUT_OF_RANGE that means that
 // everything was delivered.
-func (q *Queue) CloseQueue(cancelPending bool, reason error, done func(error)) {
-	q.For(Origin{}, nil, nil).CloseQueue(cancelPending, reason, done)
+//
+// A close that is cancelled while it waits is no longer waited for; the queue still closes, as a change of its own.
+func (q *Queue) CloseQueue(cancelPending bool, reason error, done func(error)) (cancel func(error)) {
+	return q.For(Origin{}, nil, nil).CloseQueue(cancelPending, reason, done)
 }
 
 // CloseQueue is like [Queue.CloseQueue].
-func (q User) CloseQueue(cancelPending bool, reason error, done func(error)) {
+func (q User) CloseQueue(cancelPending bool, reason error, done func(error)) (cancel func(error)) {
 	w := q.waiter(&wire.Close{CancelPending: cancelPending})
 	w.reason, w.done = reason, done
-	q.submit(w)
+	return q.submit(w)
 }
 
 // Size returns the number of elements in the queue, excluding those that are leased and those that a pending DequeueMany has collected.

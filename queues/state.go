@@ -122,8 +122,11 @@ func (s *state) expire(w *waiter) []completion {
 }
 
 // cancel ends a request that still waits. cause is the error that caused the cancellation, or nil. A close cannot be cancelled, as in
-// TensorFlow.
+// TensorFlow: only the wait for it ends.
 func (s *state) cancel(w *waiter, cause error) []completion {
+	if w.list != nil && w.action == closeGently {
+		s.abandon(w, cause)
+	}
 	s.withdraw(w, cause)
 	s.flush()
 	return s.effects()
@@ -142,6 +145,14 @@ func (s *state) withdraw(w *waiter, cause error) bool {
 		s.end(w, dequeueCancelled(cause))
 	}
 	return true
+}
+
+// abandon ends the wait for a close. In its place another one waits, which belongs to no step: the changes of the step may end before the queue
+// closes.
+func (s *state) abandon(w *waiter, cause error) {
+	stays := &waiter{message: w.message, action: w.action, reason: w.reason, by: w.by, late: w.late, since: w.since, done: func(error) {}}
+	w.list.replace(w, stays)
+	s.completed = append(s.completed, w.refused(closeCancelled(cause)))
 }
 
 // abort ends all requests with err and drops the elements.
@@ -449,6 +460,10 @@ func (s *state) notOpened(w *waiter) error {
 
 func openCancelled(cause error) error {
 	return &status.Error{Code: status.Cancelled, Message: "Opening the queue was cancelled", Derived: cause != nil}
+}
+
+func closeCancelled(cause error) error {
+	return &status.Error{Code: status.Cancelled, Message: "Closing the queue was cancelled", Derived: cause != nil}
 }
 
 func enqueueCancelled(cause error) error {

@@ -208,3 +208,19 @@ func (l *line) remove(w *waiter) {
 	w.list, w.prev, w.next = nil, nil, nil
 	l.len--
 }
+
+// replace puts other in the place of w.
+func (l *line) replace(w, other *waiter) {
+	other.list, other.prev, other.next = l, w.prev, w.next
+	if w.prev == nil {
+		l.first = other
+	} else {
+		w.prev.next = other
+	}
+	if w.next == nil {
+		l.last = other
+	} else {
+		w.next.prev = other
+	}
+	w.list, w.prev, w.next = nil, nil, nil
+}

@@ -2,6 +2,7 @@ package dataflow
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -35,30 +36,62 @@ func newLease(c *kernels.Construction) (any, error) {
 			end(err)
 			return func(error) {}
 		}
-		var held []bool
+		l := &leasing{ctx: ctx, q: q, end: end}
+		l.left.Store(1)
 		if len(acknowledged) > 0 {
-			// The queue answers this before it serves the lease. If it cannot, it refuses the lease as well.
-			q.Acknowledge(acknowledged, func(h []bool, _ error) { held = h })
+			// The queue ends these before it serves the lease, but a durable one says so when that is on disk. If it cannot, it refuses the lease
+			// as well.
+			l.left.Add(1)
+			q.Acknowledge(acknowledged, func(held []bool, err error) {
+				l.held, l.err = held, err
+				l.answered()
+			})
 		}
 		return q.Lease(n, terms, func(token string, tuple []*tensor.Tensor, err error) {
-			if err == nil {
-				if err = args.FirstError(args.OutputString(ctx, token), outputHeld(ctx, acknowledgedInput, 1, held)); err != nil {
-					// The step has ended, or there is no memory: nobody gets the elements.
-					q.Return([]string{token}, func([]bool, error) {})
-				}
-			}
 			if err != nil {
-				for _, t := range tuple {
-					t.Release()
-				}
-				tuple = nil
+				end(err)
+				return
 			}
-			for i, t := range tuple {
-				ctx.SetOutput(i+leaseOutputs, t)
-			}
-			end(err)
+			l.token, l.tuple = token, tuple
+			l.answered()
 		})
 	})
+}
+
+// leasing is a lease together with the acknowledgement of earlier ones.
+type leasing struct {
+	ctx  *kernels.Context
+	q    queues.User
+	end  func(error)
+	left atomic.Int32 // answers to come; the last one ends the op
+
+	held  []bool // the acknowledgement's answer
+	err   error
+	token string // the lease's
+	tuple []*tensor.Tensor
+}
+
+// answered ends the op when both the acknowledgement and the lease have been answered.
+func (l *leasing) answered() {
+	if l.left.Add(-1) > 0 {
+		return
+	}
+	err := l.err
+	if err == nil {
+		err = args.FirstError(args.OutputString(l.ctx, l.token), outputHeld(l.ctx, acknowledgedInput, 1, l.held))
+	}
+	if err != nil {
+		// The step has ended, or there is no memory: nobody gets the elements.
+		l.q.Return([]string{l.token}, func([]bool, error) {})
+		for _, t := range l.tuple {
+			t.Release()
+		}
+		l.tuple = nil
+	}
+	for i, t := range l.tuple {
+		l.ctx.SetOutput(i+leaseOutputs, t)
+	}
+	l.end(err)
 }
 
 // maxLeaseMs is more than a queue accepts, and no overflow as a time.Duration.

@@ -181,8 +181,7 @@ func newQueueClose(c *kernels.Construction) (any, error) {
 		}
 		// Closing waits for earlier enqueues. A step that is cancelled meanwhile stops waiting; the queue still closes later.
 		kernels.Wait(ctx, kernels.Awaited{Resource: q, Verb: "close"}, done, func(end func(error)) func(error) {
-			q.For(ctx.Step.Origin, ctx.Step.Cancellation, ctx.Changes()).CloseQueue(cancelPending, reason, end)
-			return func(cause error) { end(kernels.Cancelled(cause)) }
+			return q.For(ctx.Step.Origin, ctx.Step.Cancellation, ctx.Changes()).CloseQueue(cancelPending, reason, end)
 		})
 	}), nil
 }
