@@ -18,13 +18,14 @@ type dealer struct {
 	*Resource
 	shards int
 
-	mu          sync.Mutex
+	mu          sync.Mutex // taken after the resource's
 	incarnation int64
+	pipeline    *pipeline // of the incarnation
 	most        int64
 	next        int // the shard that gets the next element
 	kept        [][]dataset.Outcome
 	ended       bool
-	news        chan struct{} // closed when a shard has taken an element
+	news        chan struct{} // closed when a shard has taken an element, or another incarnation begins
 }
 
 func newDealer(c *kernels.Construction) (any, error) {
@@ -63,15 +64,24 @@ func (d *dealer) Close() {
 
 // begin starts iterating over a dataset, and returns the incarnation that users must pass.
 func (d *dealer) begin(ctx *kernels.Context, device kernels.Device, of *dataset.Dataset, most int64) (int64, error) {
-	if err := d.set(ctx, device, of); err != nil {
-		return 0, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.drop()
-	d.incarnation++
-	d.most, d.next, d.ended = max(most, 1), 0, false
-	return d.incarnation, nil
+	var id int64
+	// The elements of the new pipeline are only dealt in its incarnation, and what the one before does late changes nothing.
+	err := d.setNoting(ctx, device, of, func(p *pipeline) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.drop()
+		d.incarnation++
+		id = d.incarnation
+		d.pipeline, d.most, d.next, d.ended = p, max(most, 1), 0, false
+		d.changed()
+	})
+	return id, err
+}
+
+// changed wakes the shards that wait. The caller holds mu.
+func (d *dealer) changed() {
+	close(d.news)
+	d.news = make(chan struct{})
 }
 
 // deal returns the next element of a shard; io.EOF after its last.
@@ -111,13 +121,12 @@ func (d *dealer) take(c *dataset.Call, p *pipeline, shard int, incarnation int64
 		return nil, nil, status.InvalidArgumentf("shard_num must be in the range [0, %d), got %d", d.shards, shard)
 	}
 	for {
-		if incarnation != d.incarnation {
+		if incarnation != d.incarnation || p != d.pipeline {
 			return nil, nil, status.InvalidArgumentf("Invalid incarnation id. Provided: %d; Expected: %d", incarnation, d.incarnation)
 		}
 		if list := d.kept[shard]; len(list) > 0 {
 			d.kept[shard] = list[1:]
-			close(d.news)
-			d.news = make(chan struct{})
+			d.changed()
 			return list[0].Element, nil, list[0].Err
 		}
 		if d.ended {
@@ -130,12 +139,12 @@ func (d *dealer) take(c *dataset.Call, p *pipeline, shard int, incarnation int64
 		e, err := p.Next(c)
 		d.mu.Lock()
 		switch {
+		case incarnation != d.incarnation:
+			e.Release()
 		case dataset.AtEnd(err):
 			d.ended = true
 		case err != nil && c.Err() != nil:
 			return nil, nil, err
-		case incarnation != d.incarnation:
-			e.Release()
 		default:
 			d.kept[d.next] = append(d.kept[d.next], dataset.Outcome{Element: e, Err: err})
 			d.next = (d.next + 1) % d.shards

@@ -118,11 +118,16 @@ func (p *pipeline) close() {
 // set makes the iterator start at a dataset's first element. Its elements count as memory of the device and of
 // the owning session, not of the step.
 func (r *Resource) set(ctx *kernels.Context, device kernels.Device, d *dataset.Dataset) error {
-	return r.setRestored(dataset.NewEnv(ctx, device), d, func(dataset.Iterator) error { return nil })
+	return r.setNoting(ctx, device, d, func(*pipeline) {})
 }
 
-// setRestored is set with a function that is applied to the new iterator before it becomes visible. It takes over the Env.
-func (r *Resource) setRestored(env *dataset.Env, d *dataset.Dataset, restore func(dataset.Iterator) error) error {
+// setNoting is set with a function that is called with the lock when the new pipeline becomes the present one.
+func (r *Resource) setNoting(ctx *kernels.Context, device kernels.Device, d *dataset.Dataset, begins func(*pipeline)) error {
+	return r.setRestored(dataset.NewEnv(ctx, device), d, func(dataset.Iterator) error { return nil }, begins)
+}
+
+// setRestored is setNoting with a function that is applied to the new iterator before it becomes visible. It takes over the Env.
+func (r *Resource) setRestored(env *dataset.Env, d *dataset.Dataset, restore func(dataset.Iterator) error, begins func(*pipeline)) error {
 	if err := r.spec.Check(d.Spec); err != nil {
 		env.Shutdown()
 		return err
@@ -148,6 +153,7 @@ func (r *Resource) setRestored(env *dataset.Env, d *dataset.Dataset, restore fun
 	}
 	r.open[p] = true
 	r.replace(p)
+	begins(p)
 	return nil
 }
 
@@ -270,7 +276,7 @@ func (r *Resource) restore(ctx *kernels.Context, s *dataset.State) error {
 		c, end := env.NewCall(ctx.Step.Depth, ctx.Step.Cancellation)
 		defer end()
 		return contain.Run(env.Log, "An input pipeline", func() error { return dataset.RestoreState(c, it, s) })
-	})
+	}, func(*pipeline) {})
 }
 
 // Stages returns the stages of the iterator's pipeline, the last one first and each after its Parent; nil if the iterator has no dataset.
