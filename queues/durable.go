@@ -155,14 +155,17 @@ func (e keptRun) Append(b []byte) ([]byte, error) {
 	if !e.many {
 		return tuple.Tuple(e.tensors).Append(append(b, 0))
 	}
-	own, err := e.each(func(t *tensor.Tensor) (*tensor.Tensor, error) {
-		return rowOf(t, e.run, rowsOf(t.Shape()[1:], int64(e.len())), tensor.Host)
-	})
-	if err != nil {
-		return nil, err
+	// A copy of the rows could be refused for lack of memory, and a value that cannot be encoded ends the store.
+	own := make(tuple.Tuple, len(e.tensors))
+	for i, t := range e.tensors {
+		if own[i] = t; e.whole() {
+			t.Retain()
+		} else {
+			own[i] = t.Rows(e.from, e.to)
+		}
 	}
-	defer release(own)
-	return tuple.Tuple(own).Append(append(b, 1))
+	defer own.Release()
+	return own.Append(append(b, 1))
 }
 
 // Release implements durable.Value.

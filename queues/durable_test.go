@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -562,6 +563,49 @@ func TestDurableCloseWithoutItsStep(t *testing.T) {
 	}
 	if _, err := wait2(t, q.Dequeue); status.CodeOf(err) != status.OutOfRange {
 		t.Errorf("after the restart a dequeue ended with %v", err)
+	}
+	q.Close()
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDurableWithoutMemory ends a step that has put a part of a batch of strings into a queue while the process has no memory left: the elements are
+// kept, and the store goes on.
+func TestDurableWithoutMemory(t *testing.T) {
+	dir := t.TempDir()
+	store := openStore(t, dir)
+	q, err := Spawn(nil, Options{Kind: FIFO, Name: "q", DTypes: []tensor.DType{tensor.Int64, tensor.String}, Shapes: []tensor.Shape{{}, {}}, Capacity: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep(t, store, q)
+	step := store.Begin()
+	put := make(chan error, 1)
+	cancel := q.For(Origin{}, nil, step).EnqueueMany(numbers(0, 3), func(err error) { put <- err })
+	cancel(nil)
+	if err := <-put; status.CodeOf(err) != status.Cancelled {
+		t.Errorf("the put ended with %v", err)
+	}
+	limit := tensor.Process.Limit()
+	runtime.GC() // so that live memory is known
+	tensor.Process.SetLimit(1)
+	ended := wait(t, step.End)
+	tensor.Process.SetLimit(limit)
+	if ended != nil {
+		t.Errorf("the step ended with %v", ended)
+	}
+	if got := taken(t, q.For(Origin{}, nil, nil), 1); !slices.Equal(got, []int64{0}) {
+		t.Errorf("the queue had %v", got)
+	}
+	q.Close()
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	store = openStore(t, dir)
+	q = restored(t, store, randomNumbers)
+	if got := taken(t, q.For(Origin{}, nil, nil), 1); !slices.Equal(got, []int64{1}) {
+		t.Errorf("after the restart the queue had %v", got)
 	}
 	q.Close()
 	if err := store.Close(); err != nil {
