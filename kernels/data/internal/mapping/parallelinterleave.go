@@ -196,6 +196,7 @@ func (it *failing) Next(*dataset.Call) (dataset.Element, error) {
 // nextReady returns an element of the first dataset that has one.
 func (it *parallelInterleaving) nextReady(c *dataset.Call) (dataset.Element, error) {
 	for !it.ended || it.open > 0 {
+		closed := false
 		for i := range min(it.of.cycle, maxParallel) {
 			if i >= int64(len(it.turns)) || it.turns[i] == nil {
 				if it.ended {
@@ -215,6 +216,7 @@ func (it *parallelInterleaving) nextReady(c *dataset.Call) (dataset.Element, err
 					return e, err
 				}
 				it.close(i)
+				closed = true
 				continue
 			}
 			p.begin(c)
@@ -222,10 +224,11 @@ func (it *parallelInterleaving) nextReady(c *dataset.Call) (dataset.Element, err
 				return o.Element, o.Err
 			} else if ended {
 				it.close(i)
+				closed = true
 			}
 		}
-		if it.ended && it.open == 0 {
-			break
+		if closed || it.ended && it.open == 0 {
+			continue // an empty place takes another dataset: there may be no turn that reports an element
 		}
 		select {
 		case <-it.ready:
