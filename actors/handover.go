@@ -307,7 +307,7 @@ func (t *Task) correct(tasks []string, home *wire.Resource) {
 	t.background(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, announceTime)
 		defer cancel()
-		// Those that cannot be told are logged, and hear of it from the directory that decides or from the task that leaves.
+		// Those that cannot be told are logged, and learn of it from the directory that decides or from the task that leaves.
 		_ = parallel(ctx, tasks, func(ctx context.Context, task string) error {
 			p, err := t.Cluster.Peer(ctx, task)
 			if err != nil {

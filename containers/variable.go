@@ -187,6 +187,8 @@ func (m *Manager) RestoreVariable(from durable.Source, container string, about [
 	picture, incomplete := s.done()
 	if err = cmp.Or(err, incomplete); err == nil && picture != nil {
 		v.set(picture)
+	} else if s.value != nil {
+		s.value.Release() // what has come of it, if the source ends with an error
 	}
 	if err == nil && v.value != nil && v.value.DType() != a.DType {
 		err = status.Errorf(status.DataLoss, "it is of type %v, and should be of type %v", v.value.DType(), a.DType)

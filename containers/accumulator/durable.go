@@ -132,6 +132,7 @@ func Restore(from durable.Source, description []byte, pool *tensor.Pool, arithme
 		}
 		return nil
 	}); err != nil {
+		a.Close()
 		return nil, status.Errorf(tuple.Code(err), "the state of accumulator '%s' cannot be read: %v", d.Name, err)
 	}
 	a.keeper.Use(from.Cell())
