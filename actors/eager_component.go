@@ -10,8 +10,9 @@ import (
 
 // RunComponent runs this task's part of a function that spreads over tasks, for the task that runs the function. The parts exchange
 // tensors in a step of their own, which other tasks may already be waiting in. The outputs become handles of the function's op, under
-// their numbers among its outputs; if the op's number is negative, the response has the tensors instead. The step stays until Cleanup.
-func (c *EagerContext) RunComponent(ctx context.Context, m *corepb.RunComponentFunctionRequest) (*corepb.RunComponentFunctionResponse, error) {
+// their numbers among its outputs; if the op's number is negative, the response has the tensors instead. What was sent in the step and not received
+// stays until Cleanup, unless the part fails. A caller that has given up gets no handles.
+func (c *EagerContext) RunComponent(ctx context.Context, m *corepb.RunComponentFunctionRequest) (_ *corepb.RunComponentFunctionResponse, err error) {
 	op := m.GetOperation()
 	if !op.GetIsComponentFunction() {
 		return nil, status.InvalidArgumentf("%s is run as a component, but the request says that it is none", op.GetName())
@@ -30,6 +31,7 @@ func (c *EagerContext) RunComponent(ctx context.Context, m *corepb.RunComponentF
 	if call.meet, err = c.task.eager.begin(op.GetFuncStepId(), c); err != nil {
 		return nil, err
 	}
+	defer func() { c.task.eager.done(call.meet, err) }()
 	outputs, err := call.execute(ctx, op, device, inputs)
 	if err != nil {
 		return nil, err

@@ -26,8 +26,12 @@ const maxSent = 1 << 16
 // value waits here for its receiver, which may be on another task (EagerRecv), and a receiver for its value. Keys are TensorFlow's, and a
 // key may be used again.
 type eagerStep struct {
-	id    int64
-	calls int // of EagerRecv that have entered it; under the table's lock
+	id int64
+
+	// Under the table's lock.
+	calls   int   // of EagerRecv that have entered it
+	parts   int   // of the function that run in it on this task
+	failure error // of the first part that has failed
 
 	mu      sync.Mutex    // guards the rest: kernels send and receive on their own goroutines, as do the calls of other tasks
 	context *EagerContext // nil before the step begins here
@@ -226,6 +230,13 @@ func (s *eagerStep) begin(c *EagerContext) error {
 		refuse()
 	}
 	return err
+}
+
+// isEmpty reports whether the step has nothing for another task: no values that were not received, nor resources that may come back.
+func (s *eagerStep) isEmpty() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count == 0 && len(s.kept) == 0
 }
 
 // of returns the context whose step it is; nil before the step has begun.

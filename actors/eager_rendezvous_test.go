@@ -383,15 +383,21 @@ func TestEagerComponents(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
 		_, err := c.RunComponent(t.Context(), part(-10, 75, "nobody", nil))
 		wantError(t, err, status.NotFound, "'nobody' is neither a type of a primitive operation")
+		_, err = c.RunComponent(t.Context(), part(-10, 75, "f_partitioned_0", []int32{0}, "1:0")) // another part of the function that has failed
+		wantError(t, err, status.NotFound, "'nobody' is neither a type of a primitive operation")
 		sent <- 40
-		_, err = c.RunComponent(t.Context(), part(-10, 75, "f_partitioned_0", nil, "1:0"))
+		_, err = c.RunComponent(t.Context(), part(-11, 75, "f_partitioned_0", nil, "1:0"))
 		wantError(t, err, status.InvalidArgument, "1 outputs", "0 output numbers")
+		sent <- 50
+		if _, err = c.RunComponent(t.Context(), part(-12, 75, "f_partitioned_0", []int32{0}, "1:0")); err != nil {
+			t.Fatal(err)
+		}
 		other := newEager(t, n, EagerSpec{ID: 2})
 		other.registerComponent(c.component("f_partitioned_0"))
 		other.send(1, 1, 2)
-		_, err = other.RunComponent(t.Context(), part(-10, 75, "f_partitioned_0", nil, "1:0"))
-		wantError(t, err, status.InvalidArgument, "Step -10 is one of another eager context")
-		other.Cleanup(-10) // another context's
+		_, err = other.RunComponent(t.Context(), part(-12, 75, "f_partitioned_0", nil, "1:0"))
+		wantError(t, err, status.InvalidArgument, "Step -12 is one of another eager context")
+		other.Cleanup(-12) // another context's
 		_, err = c.RunComponent(t.Context(), &corepb.RunComponentFunctionRequest{Operation: op(1, "Neg", "", "1:0")})
 		wantError(t, err, status.InvalidArgument, "component")
 	})

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -25,7 +26,7 @@ const (
 	maxEagerQuestions = 1 << 14
 	maxPeerQuestions  = 1 << 11
 	insteadOfCalls    = "wait for some to end"
-	// rememberedEagerSteps is how many steps are remembered that were cancelled before they began here.
+	// rememberedEagerSteps is how many steps are remembered that were cancelled before they began here, or whose function has failed.
 	rememberedEagerSteps = 1 << 10
 )
 
@@ -35,13 +36,21 @@ type eagerTable struct {
 
 	mu        sync.Mutex // guards the rest: calls find contexts and steps on their own goroutines, and must not wait behind the master's messages
 	contexts  map[uint64]*EagerContext
-	steps     map[int64]*eagerStep                          // those of contexts have the context's id
-	begun     int                                           // the steps of components that have begun
-	clients   map[string]int                                // the same, by EagerContext.client
-	calls     shares                                        // calls of EagerRecv
-	keys      shares                                        // the bytes of their keys
-	questions shares                                        // of EagerStates, to other tasks
-	cancelled *recent.Map[int64, func(*EagerContext) error] // the peers that cancelled: EagerPeer.May
+	steps     map[int64]*eagerStep            // those of contexts have the context's id
+	begun     int                             // the steps of components that have begun
+	clients   map[string]int                  // the same, by EagerContext.client
+	ended     uint64                          // how many parts and calls have ended in steps
+	swept     uint64                          // ended at the last sweep
+	calls     shares                          // calls of EagerRecv
+	keys      shares                          // the bytes of their keys
+	questions shares                          // of EagerStates, to other tasks
+	refused   *recent.Map[int64, refusedStep] // steps in which no further part begins
+}
+
+// refusedStep is why no part of a function begins in a step.
+type refusedStep struct {
+	err error
+	may func(*EagerContext) error // EagerPeer.May of the caller that has ended the step: only for contexts that it allows
 }
 
 // EagerPeer is the caller of EagerRecv.
@@ -73,7 +82,7 @@ func (p EagerPeer) checkSource(c *EagerContext, key string) error {
 
 func (e *eagerTable) init(task string) {
 	e.task, e.contexts, e.steps = task, map[uint64]*EagerContext{}, map[int64]*eagerStep{}
-	e.clients, e.cancelled = map[string]int{}, recent.NewMap[int64, func(*EagerContext) error](rememberedEagerSteps)
+	e.clients, e.refused = map[string]int{}, recent.NewMap[int64, refusedStep](rememberedEagerSteps)
 	e.calls = shares{what: "calls that wait for tensors", most: maxEagerReceives, mostOf: maxPeerReceives, instead: insteadOfCalls}
 	e.keys = shares{what: "bytes of keys of calls that wait for tensors", most: maxEagerKeys, mostOf: maxPeerKeys, instead: insteadOfCalls}
 	e.questions = shares{what: "questions for the state of other tasks", most: maxEagerQuestions, mostOf: maxPeerQuestions, instead: insteadOfCalls}
@@ -137,25 +146,25 @@ func (e *eagerTable) remove(c *EagerContext, reason error) {
 	}
 }
 
-// begin returns a step of components, which is the context's from now on. The error for a context that has ended is ABORTED.
+// begin returns a step of components, which is the context's from now on, for a part of the function that runs in it until done or end. The error for
+// a context that has ended is ABORTED.
 func (e *eagerTable) begin(id int64, c *EagerContext) (*eagerStep, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.contexts[c.id] != c { // it has ended, and nothing would end the step
 		return nil, errNoContext(c.id)
 	}
-	if may, cancelled := e.cancelled.Get(id); cancelled && may(c) == nil { // a peer that may not receive here cancels nothing
-		return nil, errStepCancelled(id)
+	if r, refused := e.refused.Get(id); refused && r.may(c) == nil { // a peer that may not receive here cancels nothing
+		return nil, r.err
 	}
 	s := e.steps[id]
 	first := s == nil || s.of() == nil
+	if first && e.fullLocked(c) != nil {
+		e.sweepLocked()
+	}
 	if first {
-		const what, instead = "steps of functions over several tasks", "wait for some to end"
-		switch {
-		case e.begun >= maxEagerSteps:
-			return nil, tooMany(what, e.task, maxEagerSteps, instead)
-		case e.clients[c.client()] >= maxClientSteps:
-			return nil, tooMany(what, c.client()+" on "+e.task, maxClientSteps, instead)
+		if err := e.fullLocked(c); err != nil {
+			return nil, err
 		}
 	}
 	s = e.stepLocked(id)
@@ -166,7 +175,72 @@ func (e *eagerTable) begin(id int64, c *EagerContext) (*eagerStep, error) {
 		e.begun++
 		e.clients[c.client()]++
 	}
+	s.parts++
 	return s, nil
+}
+
+// fullLocked returns an error if a context may not begin another step.
+func (e *eagerTable) fullLocked(c *EagerContext) error {
+	const what, instead = "steps of functions over several tasks", "wait for some to end"
+	switch {
+	case e.begun >= maxEagerSteps:
+		return tooMany(what, e.task, maxEagerSteps, instead)
+	case e.clients[c.client()] >= maxClientSteps:
+		return tooMany(what, c.client()+" on "+e.task, maxClientSteps, instead)
+	}
+	return nil
+}
+
+// done ends a part of a step, with its error. Cleanup ends the step itself. It does not come if the main was lost, or could not reach this task: a step
+// whose part has failed, as that of a lost main does, therefore ends without it.
+func (e *eagerTable) done(s *eagerStep, err error) {
+	e.mu.Lock()
+	s.parts--
+	e.ended++
+	s.failure = cmp.Or(s.failure, err)
+	failure := e.overLocked(s)
+	e.mu.Unlock()
+	if failure != nil {
+		s.abort(failure)
+	}
+}
+
+// isIdleLocked reports whether nothing on this task goes on in a step of components: no part runs in it, and no call waits in it.
+func (e *eagerTable) isIdleLocked(s *eagerStep) bool {
+	c := s.of()
+	return c != nil && s != c.own && s.parts == 0 && s.calls == 0 && e.steps[s.id] == s
+}
+
+// overLocked forgets a step of a function that has failed, once it is idle, and returns the error with which it has to be aborted then; otherwise nil.
+// Other parts that come later get the same error. Calls that wait in the step are not told: the main, which ends them, must learn of the part's own
+// error first.
+func (e *eagerTable) overLocked(s *eagerStep) error {
+	if s.failure == nil || !e.isIdleLocked(s) {
+		return nil
+	}
+	id := s.of().id
+	e.dropLocked(s.id, s.of())
+	e.refused.Add(s.id, refusedStep{s.failure, func(c *EagerContext) error {
+		if c.id != id {
+			return errNoContext(id)
+		}
+		return nil
+	}})
+	return s.failure
+}
+
+// sweepLocked forgets the steps that are only there because no Cleanup has come: they are idle and empty. No step becomes that unless a part or a call
+// ends in it.
+func (e *eagerTable) sweepLocked() {
+	if e.swept == e.ended {
+		return
+	}
+	e.swept = e.ended
+	for id, s := range e.steps {
+		if e.isIdleLocked(s) && s.isEmpty() {
+			e.dropLocked(id, s.of())
+		}
+	}
 }
 
 // stepLocked returns a step, which it creates if necessary.
@@ -211,7 +285,7 @@ func (e *eagerTable) cancel(s *eagerStep, by EagerPeer) {
 	e.mu.Lock()
 	c := s.of()
 	if c == nil {
-		e.cancelled.Add(s.id, by.may)
+		e.refused.Add(s.id, refusedStep{errStepCancelled(s.id), by.may})
 	}
 	e.mu.Unlock()
 	if c != nil && s != c.own {
@@ -281,12 +355,17 @@ func (e *eagerTable) enter(peer EagerPeer, step int64, key string) (*eagerStep, 
 
 func (e *eagerTable) leave(s *eagerStep, peer EagerPeer, key string) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	if s.calls--; s.calls == 0 && e.steps[s.id] == s && s.of() == nil { // not before: a call that has entered the step would wait where nothing is sent
 		delete(e.steps, s.id)
 	}
+	e.ended++
+	failure := e.overLocked(s)
 	e.calls.drop(peer.Who, 1)
 	e.keys.drop(peer.Who, len(key))
+	e.mu.Unlock()
+	if failure != nil {
+		s.abort(failure)
+	}
 }
 
 // ask counts n tasks that a peer asks for their state, until answered is called.
