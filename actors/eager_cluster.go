@@ -91,7 +91,7 @@ func (r *eagerCall) args(inputs []*tensor.Tensor) []eagerArg {
 		}
 		a.dtype = t.DType().Proto()
 		if t.DType() == tensor.Resource && len(t.Handles()) > 0 {
-			a.home = r.context.names.toClient(t.Handles()[0].Device)
+			a.home = r.context.names.home(t.Handles()[0].Device)
 		}
 	}
 	return args

@@ -147,10 +147,16 @@ func (e *eagerCalls) RunComponent(ctx context.Context, address, target string, q
 // spreadCluster makes a client with a context on a worker and on two parameter servers.
 func spreadCluster(t *testing.T) (main, ps, ps1 *eagerClient, calls *eagerCalls) {
 	t.Helper()
+	return clusterOf(t, eagerTask, psTask, ps1Task)
+}
+
+// clusterOf makes a client with contexts on three tasks, which it calls by the given names and which call themselves taskName a, b and c.
+func clusterOf(t *testing.T, mainTask, psTask, ps1Task string) (main, ps, ps1 *eagerClient, calls *eagerCalls) {
+	t.Helper()
 	net := newNetwork(t, "a", "b", "c")
 	calls = &eagerCalls{t: t, of: map[string]*eagerClient{}}
 	calls.changed = sync.NewCond(&calls.mu)
-	nodes := map[string]*node{eagerTask: net.node(taskName("a")), psTask: net.node(taskName("b")), ps1Task: net.node(taskName("c"))}
+	nodes := map[string]*node{mainTask: net.node(taskName("a")), psTask: net.node(taskName("b")), ps1Task: net.node(taskName("c"))}
 	spec := EagerSpec{ID: 7, Peers: map[string]string{}}
 	for task, n := range nodes {
 		spec.Peers[task] = "at " + task
@@ -169,7 +175,7 @@ func spreadCluster(t *testing.T) (main, ps, ps1 *eagerClient, calls *eagerCalls)
 		spec.Task = task
 		calls.of[spec.Peers[task]] = newEager(t, n, spec)
 	}
-	return calls.of["at "+eagerTask], calls.of["at "+psTask], calls.of["at "+ps1Task], calls
+	return calls.of["at "+mainTask], calls.of["at "+psTask], calls.of["at "+ps1Task], calls
 }
 
 // variable makes a variable on a task, whose handle is id:0.

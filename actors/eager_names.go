@@ -74,16 +74,28 @@ func (c *EagerContext) admit(device, op string) error {
 }
 
 // fromClient returns a tensor that came from outside as this task knows it, and takes over the reference: resource handles name this
-// task's devices.
+// task's devices. The client may call another task as this one calls itself. Handles of that one's resources get the name that is free then: the
+// client's name for this task.
 func (n names) fromClient(t *tensor.Tensor) (*tensor.Tensor, error) {
 	return n.renamed(t, func(device string) string {
-		own, _ := n.toOwn(device)
+		own, ok := n.toOwn(device)
+		if rest, taken := strings.CutPrefix(own, n.own+"/"); !ok && taken {
+			return n.client + "/" + rest
+		}
 		return own
 	})
 }
 
 // forClient is the reverse of fromClient.
-func (n names) forClient(t *tensor.Tensor) (*tensor.Tensor, error) { return n.renamed(t, n.toClient) }
+func (n names) forClient(t *tensor.Tensor) (*tensor.Tensor, error) { return n.renamed(t, n.home) }
+
+// home returns the client's name for the device that a resource handle names here; see fromClient.
+func (n names) home(device string) string {
+	if rest, ok := strings.CutPrefix(device, n.client+"/"); ok {
+		return n.own + "/" + rest
+	}
+	return n.toClient(device)
+}
 
 func (n names) renamed(t *tensor.Tensor, rename func(string) string) (*tensor.Tensor, error) {
 	if t == nil || t.DType() != tensor.Resource || n.client == n.own {
