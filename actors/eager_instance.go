@@ -240,8 +240,14 @@ func instanceSignature(n *graph.Node) (sig graph.Signature) {
 	return sig
 }
 
-// dropInstances drops the instances that may call a function, or all if name is empty. Steps that run them continue.
+// dropInstances drops the instances that may call a function, or all if name is empty. Steps that run them continue. No call uses one from then on,
+// though the session may be busy and drop them only later.
 func (c *EagerContext) dropInstances(name string) {
+	for _, e := range *c.session.plans.Load() {
+		if name == "" || e.calls(name) {
+			e.dropped.Store(true)
+		}
+	}
 	c.session.self.Send(&change{message: &wire.DropInstances{Function: name}, ctx: c.session.life, reply: make(chan error, 1)})
 }
 

@@ -396,6 +396,36 @@ func TestEagerUpdateBesideABusySession(t *testing.T) {
 	}
 }
 
+// A call that follows the removal of a function uses no instance which calls that function, though the session has not dropped it yet.
+func TestEagerRemovalBesideABusySession(t *testing.T) {
+	c := newEager(t, newNetwork(t, "a").node(taskName("a")), EagerSpec{ID: 1})
+	c.send(1, 1, 2)
+	c.register(unary("inner", "Neg", ""))
+	c.register(unary("outer", "inner", ""))
+	c.run(call(2, "outer", "1:0"))
+	c.want("2:0", -1, -2)
+	busy := &blocked{Context: t.Context(), begun: make(chan struct{}), goOn: make(chan struct{})}
+	ended := make(chan error, 1)
+	go c.session.self.Send(&change{message: &wire.ForgetPlans{}, ctx: busy, reply: ended})
+	<-busy.begun
+	if err := c.RemoveFunction("inner"); err != nil {
+		t.Fatal(err)
+	}
+	c.register(unary("inner", "Square", ""))
+	for _, e := range *c.session.plans.Load() {
+		if e.calls("inner") && c.session.claim(e.plan) {
+			t.Error("a call may use an instance with the former body")
+			e.local.release()
+		}
+	}
+	close(busy.goOn)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	c.run(call(3, "outer", "1:0"))
+	c.want("3:0", 1, 4)
+}
+
 // blocked is the context of a change that keeps its session's actor busy.
 type blocked struct {
 	context.Context

@@ -78,7 +78,7 @@ func (s *Session) work(ctx context.Context, m *change) (err error) {
 		m.plan, err = s.buildPlan(ctx, s.graph.Load(), sig, msg.Watches)
 	case *wire.BuildInstance:
 		m.key = string(msg.Key)
-		if have := (*s.plans.Load())[m.key]; have.plan != nil && !s.worker.stale(have.local) {
+		if have := (*s.plans.Load())[m.key]; have.plan != nil && !have.dropped.Load() && !s.worker.stale(have.local) {
 			return nil // another caller was first
 		}
 		if m.main != nil {
