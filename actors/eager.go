@@ -52,8 +52,9 @@ type EagerContext struct {
 
 	view atomic.Uint64
 
-	cluster atomic.Pointer[eagerCluster]
-	keep    time.Duration
+	cluster  atomic.Pointer[eagerCluster]
+	keep     time.Duration
+	replaced atomic.Bool // it is closed because the client makes it anew
 }
 
 // keepAlive returns how long the session lives after its last call, if that is what ends it; otherwise 0.
@@ -91,6 +92,7 @@ func (t *Task) CreateEagerContext(ctx context.Context, connection uint64, rights
 		if old.view.Load() > spec.View || old.session.rights.Owner != rights.Owner {
 			return nil, errEagerExists(spec.ID)
 		}
+		old.replaced.Store(true)
 		old.close(status.Errorf(status.Aborted, "The eager context was replaced"))
 	}
 	c := &EagerContext{task: t, id: spec.ID, names: n, own: &eagerStep{id: int64(spec.ID)}, keep: spec.KeepAlive}

@@ -121,9 +121,10 @@ func (c *EagerContext) enqueueLater(device string, items ...*corepb.QueueItem) {
 	c.later(backgroundTime, func(ctx context.Context) { c.execute(ctx, device, items...) })
 }
 
-// later calls f in the background, with a context that ends after a time. It does nothing if the context is closed, or the task has ended.
+// later calls f in the background, with a context that ends after a time. It does nothing if the task has ended, or if the context is closed: those on
+// the other tasks are closed, too, unless the client replaces just this one.
 func (c *EagerContext) later(within time.Duration, f func(ctx context.Context)) {
-	if c.session.closed.Load() || c.task.life.Err() != nil {
+	if c.session.closed.Load() && !c.replaced.Load() || c.task.life.Err() != nil {
 		return
 	}
 	c.task.background(func(ctx context.Context) {

@@ -41,8 +41,23 @@ func (c *EagerContext) RunComponent(ctx context.Context, m *corepb.RunComponentF
 		return nil, status.InvalidArgumentf("Component %s has %d outputs, but the request has %d output numbers", op.GetName(), len(outputs), len(m.GetOutputNum()))
 	}
 	out := &corepb.RunComponentFunctionResponse{}
-	out.Shape, out.Tensor, err = c.answer(op.GetId(), m.GetOutputNum(), outputs, nil)
-	return out, err
+	if out.Shape, out.Tensor, err = c.answer(op.GetId(), m.GetOutputNum(), outputs, nil); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil { // only now: from here on, the handles are there when the caller releases what it got no answer about
+		c.withdraw(op.GetId(), m.GetOutputNum())
+		return nil, status.From(err)
+	}
+	return out, nil
+}
+
+// withdraw releases those of an op's handles that there still are. There are none for a negative number.
+func (c *EagerContext) withdraw(op int64, outputs []int32) {
+	for _, output := range outputs {
+		if ended, ok := c.handles.remove(handleKey{op, output}); ok {
+			c.clear(ended)
+		}
+	}
 }
 
 // Cleanup ends a step of components: what was sent and not received is released. Unknown steps are ignored.

@@ -75,8 +75,9 @@ func (n names) local(def *functionpb.FunctionDef) localFunction {
 	return f
 }
 
-// Register adds a function. Functions with the same name and body are counted; a different body is INVALID_ARGUMENT. A function may call
-// ops and functions that the task does not have, until it is called itself.
+// Register adds a function. Functions with the same name and body are counted; a different body is INVALID_ARGUMENT. Components are not counted: only
+// one main knows a component's name, and registers it again if it does not know whether it has. A function may call ops and functions that the task
+// does not have, until it is called itself.
 func (c *EagerContext) Register(m *corepb.RegisterFunctionOp) error {
 	def := m.GetFunctionDef()
 	name := def.GetSignature().GetName()
@@ -112,7 +113,9 @@ func (l *functionTable) add(name string, f *eagerFunction, of string) (added boo
 		return false, status.InvalidArgumentf("Attempting to add a duplicate function with name: %s where the previous and current definitions differ. Previous definition: %s and current definition: %s",
 			name, view.Text(have.own.given, 1<<10), view.Text(f.own.given, 1<<10))
 	case have != nil:
-		have.count++
+		if !have.component {
+			have.count++
+		}
 		return false, nil
 	case len(l.byName) >= maxFunctions:
 		return false, tooMany("functions", of, maxFunctions, "remove those that are not used any more")

@@ -32,8 +32,10 @@ type eagerPart struct {
 	function   *corepb.RegisterFunctionOp
 	args, rets []int // the op's inputs and outputs that the component's are
 
-	turn       chan struct{} // held by the call that registers the function
-	registered bool          // with the other task; owned by the holder of turn
+	turn chan struct{} // held by the call that registers the function
+	// Owned by the holder of turn.
+	registered bool // with the other task
+	tried      bool // the other task may have registered it: an error says nothing if it is one of the way there
 }
 
 func (p *eagerPart) name() string { return p.function.GetFunctionDef().GetSignature().GetName() }
@@ -61,6 +63,7 @@ func (p *eagerPart) register(ctx context.Context, c *EagerContext) error {
 		defer cancel()
 		defer context.AfterFunc(life, cancel)()
 		defer context.AfterFunc(c.session.life, cancel)()
+		p.tried = true
 		err = c.enqueue(sending, p.device, &corepb.QueueItem{Item: &corepb.QueueItem_RegisterFunction{RegisterFunction: p.function}})
 		p.registered = err == nil
 	})
@@ -73,7 +76,7 @@ func (p *eagerPart) register(ctx context.Context, c *EagerContext) error {
 	}
 }
 
-// remove takes back the registration, once none is under way. No call uses the part any more.
+// remove takes back the registration, once none is under way. One is enough: a task does not count those of a component. No call uses the part any more.
 func (p *eagerPart) remove(c *EagerContext) {
 	item, err := wire.RemoveFunction(p.name())
 	if err != nil {
@@ -87,7 +90,7 @@ func (p *eagerPart) remove(c *EagerContext) {
 			return
 		}
 		defer func() { <-p.turn }()
-		if p.registered {
+		if p.tried {
 			c.execute(ctx, p.device, item)
 		}
 	})
@@ -112,7 +115,7 @@ func (r *eagerCall) runMain(call stepCall, p *plan, op *corepb.Operation, inputs
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	defer context.AfterFunc(c.session.life, contain.Func(c.task.Log, "The end of "+op.GetName(), func() { fail(errNoContext(c.id)) }, fail))()
-	r.made = make([]eagerOutput, m.outputs)
+	r.made, r.kept = make([]eagerOutput, m.outputs), make([]string, m.outputs)
 	var running sync.WaitGroup
 	for _, part := range m.parts {
 		running.Go(contain.Func(c.task.Log, "A component of "+op.GetName(), func() {
@@ -138,16 +141,16 @@ func (r *eagerCall) runMain(call stepCall, p *plan, op *corepb.Operation, inputs
 	return outputs, nil
 }
 
-// disown releases the outputs that other tasks have kept for a call that has failed: its client knows of none.
+// disown releases the outputs that other tasks keep for a call that has failed, or may keep: an answer may have been lost. The client knows of none.
 func (r *eagerCall) disown(op *corepb.Operation) {
 	kept := map[string][]*corepb.QueueItem{}
-	for i, out := range r.made {
-		if out.device != "" {
-			h := &corepb.RemoteTensorHandle{OpId: op.GetId(), OutputNum: int32(i), Device: out.device}
-			kept[out.device] = append(kept[out.device], &corepb.QueueItem{Item: &corepb.QueueItem_HandleToDecref{HandleToDecref: h}})
+	for i, device := range r.kept {
+		if device != "" {
+			h := &corepb.RemoteTensorHandle{OpId: op.GetId(), OutputNum: int32(i), Device: device}
+			kept[device] = append(kept[device], &corepb.QueueItem{Item: &corepb.QueueItem_HandleToDecref{HandleToDecref: h}})
 		}
 	}
-	for device, items := range kept {
+	for device, items := range kept { // the first error ends a request, but a part keeps all of its outputs or none
 		r.context.enqueueLater(device, items...)
 	}
 }
@@ -192,6 +195,7 @@ func (r *eagerCall) runPart(ctx context.Context, op *corepb.Operation, part *eag
 	q := &corepb.RunComponentFunctionRequest{ContextId: c.id, Operation: run}
 	for _, out := range part.rets {
 		q.OutputNum = append(q.OutputNum, int32(out))
+		r.kept[out] = part.device
 	}
 	a, err := c.task.EagerService.RunComponent(c.calling(ctx), address, part.device, q)
 	if err != nil {

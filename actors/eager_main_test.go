@@ -36,6 +36,7 @@ type eagerCalls struct {
 
 	mu      sync.Mutex
 	fail    func(ctx context.Context, item *corepb.QueueItem) error // nil, or the error of an item or, for a nil item, of a RunComponent
+	lose    func(ctx context.Context) error                         // nil, or the error of a RunComponent whose answer is lost
 	changed *sync.Cond
 	items   []string // executed, as "address kind"
 }
@@ -141,7 +142,14 @@ func (e *eagerCalls) RunComponent(ctx context.Context, address, target string, q
 	if err := e.fails(ctx, nil); err != nil {
 		return nil, err
 	}
-	return e.of[address].RunComponent(ctx, q)
+	a, err := e.of[address].RunComponent(ctx, q)
+	e.mu.Lock()
+	lose := e.lose
+	e.mu.Unlock()
+	if err == nil && lose != nil {
+		return nil, lose(ctx)
+	}
+	return a, err
 }
 
 // spreadCluster makes a client with a context on a worker and on two parameter servers.
@@ -530,6 +538,90 @@ func TestEagerMainFailures(t *testing.T) {
 	}
 }
 
+// TestAnswerOfComponentLost: outputs that other tasks keep are released if the answers which tell of them do not arrive.
+func TestAnswerOfComponentLost(t *testing.T) {
+	main, ps, ps1, calls := spreadCluster(t)
+	main.send(20, 10, 100)
+	main.register(`
+		signature { name: "squares" input_arg { name: "x" type: DT_FLOAT } output_arg { name: "y" type: DT_FLOAT } output_arg { name: "z" type: DT_FLOAT } }
+		node_def { name: "y" op: "Square" input: "x" device: "/job:ps/task:0" attr { key: "T" value { type: DT_FLOAT } } }
+		node_def { name: "z" op: "Square" input: "x" device: "/job:ps/task:1" attr { key: "T" value { type: DT_FLOAT } } }
+		ret { key: "y" value: "y:y:0" } ret { key: "z" value: "z:y:0" }`)
+	ctx, cancel := context.WithCancel(t.Context())
+	var ended atomic.Int32
+	calls.lose = func(ctx context.Context) error {
+		if ended.Add(1) == 2 {
+			cancel()
+		}
+		<-ctx.Done()
+		return status.From(ctx.Err())
+	}
+	_, err := main.Run(ctx, call(40, "squares", "20:0"))
+	wantError(t, err, status.Cancelled)
+	until(t, "the outputs are released", func() bool { return ps.handles.count() == 0 && ps1.handles.count() == 0 })
+	for _, c := range []*eagerClient{main, ps, ps1} {
+		c.close()
+	}
+}
+
+// TestComponentThatEndsTooLate: a component whose caller has given up meanwhile makes no handles, whether or not the caller has released them already.
+func TestComponentThatEndsTooLate(t *testing.T) {
+	main, ps, ps1, _ := spreadCluster(t)
+	v, err := three(t).Proto()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ps.SendTensor(&corepb.SendTensorOp{OpId: 20, Tensors: []*tensorProto{v}, DeviceName: psCPU}); err != nil {
+		t.Fatal(err)
+	}
+	f := functionDef(t, unary("late", "Neg", ""))
+	if err := ps.Register(&corepb.RegisterFunctionOp{FunctionDef: f, IsComponentFunction: true}); err != nil {
+		t.Fatal(err)
+	}
+	run := &corepb.Operation{Id: 40, Name: "late", Device: psCPU, IsFunction: true, IsComponentFunction: true, FuncStepId: -5}
+	in := &corepb.RemoteTensorHandle{OpId: 20, Device: psCPU}
+	run.OpInputs = []*corepb.Operation_Input{{Item: &corepb.Operation_Input_RemoteHandle{RemoteHandle: in}}}
+	ctx := &endsLate{Context: t.Context(), of: ps.EagerContext, handles: ps.handles.count() + 1}
+	_, err = ps.RunComponent(ctx, &corepb.RunComponentFunctionRequest{ContextId: 7, Operation: run, OutputNum: []int32{0}})
+	wantError(t, err, status.Cancelled)
+	if ps.handles.count() != 1 {
+		t.Errorf("there are %d handles, want the input", ps.handles.count())
+	}
+	for _, c := range []*eagerClient{main, ps, ps1} {
+		c.close()
+	}
+}
+
+// endsLate is a context that has ended once a context has as many handles.
+type endsLate struct {
+	context.Context
+	of      *EagerContext
+	handles int
+}
+
+func (e *endsLate) Err() error {
+	if e.of.handles.count() >= e.handles {
+		return context.Canceled
+	}
+	return e.Context.Err()
+}
+
+// TestReplacedMain: what a main has left on other tasks is taken back also if the client replaces the context of the main alone.
+func TestReplacedMain(t *testing.T) {
+	main, ps, ps1, calls := spreadCluster(t)
+	ps.variable(10, psCPU, "v", 1, 2)
+	main.send(20, 10, 100)
+	main.register(train)
+	before := ps.library.count()
+	main.run(away(call(30, "__inference_train_9", "10:0", "20:0"), 0, psCPU, typespb.DataType_DT_RESOURCE))
+	newEager(t, main.node, EagerSpec{ID: 7, View: 1, Task: eagerTask, Peers: main.cluster.Load().peers})
+	until(t, "the component is removed", func() bool { return ps.library.count() == before })
+	calls.wait("at "+psTask+" cleanup", 1)
+	for _, c := range []*eagerClient{ps, ps1} {
+		c.close()
+	}
+}
+
 // TestRegistrationGivenUp: a call that ends while a component is being registered leaves no registration behind when the function is removed.
 func TestRegistrationGivenUp(t *testing.T) {
 	main, ps, ps1, calls := spreadCluster(t)
@@ -568,6 +660,42 @@ func TestRegistrationGivenUp(t *testing.T) {
 	until(t, "the registration is taken back", func() bool { return functions() == before && calls.count("at "+psTask+" remove") == 1 })
 	for _, c := range []*eagerClient{main, ps, ps1} {
 		c.close()
+	}
+}
+
+// TestRegistrationWithoutAnswer: a component goes with its function also if the other task's answers to its registration were lost.
+func TestRegistrationWithoutAnswer(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		t.Run(fmt.Sprintf("again=%t", again), func(t *testing.T) {
+			main, ps, ps1, calls := spreadCluster(t)
+			ps.variable(10, psCPU, "v", 1, 2)
+			main.send(20, 10, 100)
+			main.register(train)
+			before := ps.library.count()
+			calls.failing(func(_ context.Context, item *corepb.QueueItem) error {
+				if item.GetRegisterFunction() == nil {
+					return nil
+				}
+				if err := ps.Register(item.GetRegisterFunction()); err != nil {
+					t.Error(err)
+				}
+				return status.Errorf(status.Unavailable, "Socket closed")
+			})
+			step := away(call(30, "__inference_train_9", "10:0", "20:0"), 0, psCPU, typespb.DataType_DT_RESOURCE)
+			_, err := main.Run(t.Context(), step)
+			wantError(t, err, status.Unavailable, "Socket closed")
+			calls.failing(nil)
+			if again {
+				main.run(step)
+			}
+			if err := main.RemoveFunction("__inference_train_9"); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "the component is removed", func() bool { return ps.library.count() == before })
+			for _, c := range []*eagerClient{main, ps, ps1} {
+				c.close()
+			}
+		})
 	}
 }
 

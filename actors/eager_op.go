@@ -62,8 +62,11 @@ func (c *EagerContext) Run(ctx context.Context, op *corepb.Operation) (*corepb.Q
 	for i := range at {
 		at[i] = int32(i)
 	}
-	r.Shape, r.Tensor, err = c.answer(op.GetId(), at, outputs, call.made)
-	return r, err
+	if r.Shape, r.Tensor, err = c.answer(op.GetId(), at, outputs, call.made); err != nil {
+		call.disown(op)
+		return nil, err
+	}
+	return r, nil
 }
 
 // answer makes outputs handles of an op and returns their shapes or, if the op's number is negative, returns the tensors. at are the outputs'

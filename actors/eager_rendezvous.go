@@ -291,6 +291,7 @@ type eagerCall struct {
 	out     *fetches
 	away    []*corepb.RemoteTensorHandle // inputs that lie on other tasks; nil if there are none
 	made    []eagerOutput                // outputs that stay on other tasks; nil if there are none
+	kept    []string                     // the devices of other tasks that were asked to keep outputs, by output; nil if there are none
 	leases  []string                     // of the containers that its inputs and outputs name; see handleTable
 	lost    atomic.Bool                  // a receive failed because another task is lost
 	depth   int                          // of the calls that led to it
