@@ -2,6 +2,7 @@
 import re
 
 import numpy as np
+import tensorflow.compat.v1 as tf
 
 import ops_values as v
 from ops_call import Kept, Ref, Var, parts_of
@@ -288,8 +289,10 @@ ACCEPTED = [
         c.attrs.get("ksize") or (1,) + c.inputs["filter"].shape[:3], c.attrs["strides"])),
      "TensorFlow centers windows smaller than their stride in volumes, though not in the gradients; they begin at the edge here, as in images"),
     ("Erf Erfc", lambda c, t, o: huge(c.inputs["x"]), "the greatest arguments overflow to NaN in TensorFlow; the limit is taken here"),
-    ("Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2", lambda c, t, o: c.inputs["x"].dtype.itemsize == 2 and (c.inputs["x"] == 0).any(),
+    ("Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 ListDiff", lambda c, t, o: c.inputs["x"].dtype.itemsize == 2 and (c.inputs["x"] == 0).any(),
      "zeros of both signs are two values in TensorFlow if they are halves; they are one here, as of other types"),
+    ("Cast", lambda c, t, o: not t.error and not o.error and beyond(c.inputs["x"], t.values[0].dtype), "C++ does not say what numbers beyond an integer's range become; in TensorFlow that depends on their place in the tensor"),
+    ("Cast", lambda c, t, o: c.attrs.get("Truncate") and c.inputs["x"].dtype == np.float64 and o.values[0].dtype == np.complex64, "TensorFlow clears bits of the exponent, too; only the fraction is cut here"),
     ("FloorDiv FloorMod TruncateDiv", lambda c, t, o: c.inputs["x"].dtype.itemsize == 2 and c.inputs["x"].dtype.kind not in "iu",
      "quotients of halves are rounded to halves before they become whole in TensorFlow; they are rounded once here"),
     ("Tile Where", lambda c, t, o: t.error == "UnimplementedError", "TensorFlow has not all types in all ranks"),
@@ -353,6 +356,15 @@ ACCEPTED = [
     ("RegexReplace RegexFullMatch StaticRegexReplace StaticRegexFullMatch", lambda c, t, o: not all(valid_utf8(b) for b in c.inputs["input"].reshape(-1)),
      "bytes that are not UTF-8 match no class in TensorFlow; here each matches like U+FFFD"),
 ]
+
+
+def beyond(x, integers):
+    """Whether some numbers are not in the range of an integer type."""
+    if not tf.as_dtype(integers).is_integer or x.dtype.fields or x.dtype.kind in "biu":
+        return False
+    with np.errstate(all="ignore"):
+        x = np.real(x.astype(np.complex128))
+    return not ((x > float(tf.as_dtype(integers).min) - 1) & (x < float(tf.as_dtype(integers).max) + 1)).all()
 
 
 def equal_indices(call):

@@ -76,6 +76,30 @@ func TestComparisonsAtTheEdges(t *testing.T) {
 	)
 }
 
+// TestNoTwoNaNsAreEqual checks the ops that compare elements by their keys: each NaN is a value of its own.
+func TestNoTwoNaNsAreEqual(t *testing.T) {
+	index := kt.Attrs{"out_idx": tensor.Int32}
+	i32 := func(v ...int32) *tensor.Tensor { return kt.I32(kt.S(int64(len(v))), v...) }
+	floats := func(dtype tensor.DType, one, nan uint16) []kt.Case {
+		v := func(v ...uint16) *tensor.Tensor { return kt.Of(dtype, kt.S(int64(len(v))), v...) }
+		return []kt.Case{
+			{Name: dtype.String(), Op: "Unique", Attrs: index, Inputs: []any{v(nan, one, nan, one)}, Want: []*tensor.Tensor{v(nan, one, nan), i32(0, 1, 2, 1)}},
+			{Name: dtype.String(), Op: "ListDiff", Attrs: index, Inputs: []any{v(nan, one, nan), v(one, nan)}, Want: []*tensor.Tensor{v(nan, nan), i32(0, 2)}},
+		}
+	}
+	rows := func(v ...float32) *tensor.Tensor { return kt.F32(kt.S(int64(len(v)/2), 2), v...) }
+	f64 := func(v ...float64) *tensor.Tensor { return kt.F64(kt.S(int64(len(v))), v...) }
+	c64 := func(v ...complex64) *tensor.Tensor { return kt.Of(tensor.Complex64, kt.S(int64(len(v))), v...) }
+	cases := append(floats(tensor.Float16, 0x3c00, 0x7e00), floats(tensor.BFloat16, 0x3f80, 0xffc0)...)
+	kt.Check(t, append(cases,
+		kt.Case{Name: "rows", Op: "UniqueWithCountsV2", Attrs: index, Inputs: []any{rows(1, nan32, 1, 2, 1, nan32, 1, 2), i32(0)},
+			Want: []*tensor.Tensor{rows(1, nan32, 1, 2, 1, nan32), i32(0, 1, 2, 1), i32(1, 2, 1)}},
+		kt.Case{Name: "double precision", Op: "ListDiff", Attrs: index, Inputs: []any{f64(nan, inf, 1), f64(nan, inf)}, Want: []*tensor.Tensor{f64(nan, 1), i32(0, 2)}},
+		kt.Case{Name: "a part of a complex number", Op: "Unique", Attrs: index, Inputs: []any{c64(complex(1, nan32), complex(1, nan32))},
+			Want: []*tensor.Tensor{c64(complex(1, nan32), complex(1, nan32)), i32(0, 1)}},
+	)...)
+}
+
 func TestArithmeticAtTheEdges(t *testing.T) {
 	mixed := func(out tensor.DType) kt.Attrs { return kt.Attrs{"Tout": out} }
 	i8 := func(shape tensor.Shape, v ...int8) *tensor.Tensor { return kt.Of(tensor.Int8, shape, v...) }
@@ -135,5 +159,40 @@ func TestCastsOfSmallTypes(t *testing.T) {
 		kt.Case{Name: "from int4", Op: "Cast", Attrs: to(tensor.Int32), Inputs: []any{bytes(tensor.Int4, 0xf, 7, 8)}, Want: []*tensor.Tensor{kt.I32(kt.S(3), -1, 7, -8)}},
 		kt.Case{Name: "of quantized types", Op: "Cast", Attrs: to(tensor.Int64), Inputs: []any{kt.Of[int8](tensor.QInt8, kt.S(2), -1, 7)}, Want: []*tensor.Tensor{kt.I64(kt.S(2), -1, 7)}},
 		kt.Case{Name: "that there are not", Op: "Cast", Attrs: to(tensor.Int4), Inputs: []any{f(1)}, Want: []*tensor.Tensor{nil}, Code: status.Unimplemented, Err: "Cast double to int4 is not supported"},
+	)
+}
+
+func TestTruncatedCasts(t *testing.T) {
+	bytes := func(d tensor.DType, v ...uint8) *tensor.Tensor { return kt.Of(d, kt.S(int64(len(v))), v...) }
+	halves := func(d tensor.DType, v ...uint16) *tensor.Tensor { return kt.Of(d, kt.S(int64(len(v))), v...) }
+	f := func(v ...float64) *tensor.Tensor { return kt.F64(kt.S(int64(len(v))), v...) }
+	cut := func(to tensor.DType, in, want *tensor.Tensor) kt.Case {
+		return kt.Case{Op: "Cast", Name: in.DType().String() + " to " + to.String(), Attrs: kt.Attrs{"DstT": to, "Truncate": true}, Inputs: []any{in}, Want: []*tensor.Tensor{want}}
+	}
+	lastNaN := math.Float64frombits(0x7ff<<52 | 1) // without its low bits, it is an infinity
+	kt.Check(t,
+		cut(tensor.Float8E5M2, f(15, -300, 65519, 65536, lastNaN), bytes(tensor.Float8E5M2, 0x4b, 0xdc, 0x7b, 0x7c, 0x7f)),
+		cut(tensor.Float8E5M2, kt.F32(kt.S(1), 15), bytes(tensor.Float8E5M2, 0x4b)),
+		cut(tensor.Float8E5M2, halves(tensor.Float16, 0x4b80, 0x00ff, 0x7c01), bytes(tensor.Float8E5M2, 0x4b, 0, 0x7f)),
+		cut(tensor.Float8E5M2, halves(tensor.BFloat16, 0x4170, 0xff81), bytes(tensor.Float8E5M2, 0x4b, 0xff)),
+		cut(tensor.Float8E5M2, bytes(tensor.Float8E4M3FN, 0x57, 0x7f, 0xff), bytes(tensor.Float8E5M2, 0x4b, 0x7f, 0xff)),
+		cut(tensor.Float8E4M3FN, f(127.5, 465, 1.1), bytes(tensor.Float8E4M3FN, 0x6f, 0x7e, 0x38)),
+		cut(tensor.Float8E4M3FN, bytes(tensor.Float8E5M2, 0x4b, 0x7c), bytes(tensor.Float8E4M3FN, 0x56, 0x7f)),
+		cut(tensor.Float32, f(lastNaN, 1+0x1.8p-23), kt.F32(kt.S(2), nan32, 1+0x1p-23)),
+		cut(tensor.Float16, kt.F32(kt.S(2), math.Float32frombits(0x7f800001), 1+0x1.8p-10), halves(tensor.Float16, 0x7e00, 0x3c01)),
+	)
+}
+
+func TestComparisonsOfConvertedNumbers(t *testing.T) {
+	c64 := func(v ...complex64) *tensor.Tensor { return kt.Of(tensor.Complex64, kt.S(int64(len(v))), v...) }
+	boundaries := kt.Attrs{"boundaries": []float32{16777216, 16777218, 16777220}}
+	kt.Check(t,
+		kt.Case{Name: "only the real part is a truth", Op: "Cast", Attrs: kt.Attrs{"DstT": tensor.Bool}, Inputs: []any{c64(0, 1i, 1, complex(nan32, 0))},
+			Want: []*tensor.Tensor{kt.Bool(kt.S(4), false, false, true, true)}},
+		kt.Case{Name: "in double precision", Op: "Cast", Attrs: kt.Attrs{"DstT": tensor.Bool}, Inputs: []any{kt.Of(tensor.Complex128, kt.S(2), 1i, 1)},
+			Want: []*tensor.Tensor{kt.Bool(kt.S(2), false, true)}},
+		kt.Case{Name: "integers become floats", Op: "Bucketize", Attrs: boundaries, Inputs: []any{kt.I32(kt.S(3), 16777219, 16777217, 16777216)},
+			Want: []*tensor.Tensor{kt.I32(kt.S(3), 3, 1, 1)}},
+		kt.Case{Name: "doubles stay", Op: "Bucketize", Attrs: boundaries, Inputs: []any{kt.F64(kt.S(2), 16777219, 16777217)}, Want: []*tensor.Tensor{kt.I32(kt.S(2), 2, 1)}},
 	)
 }

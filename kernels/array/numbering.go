@@ -127,17 +127,23 @@ func cellNumberer[K cell](float floatCells[K]) func(*numbering, *tensor.Tensor) 
 
 // numberStrings numbers strings. The map keeps their headers, not copies.
 func numberStrings(n *numbering, t *tensor.Tensor) error {
-	return numberKeys(n, func(i int) string { return t.Strings()[i] })
+	return numberKeys(n, func(i int) (string, bool) { return t.Strings()[i], false })
 }
 
 // mapEntry is the memory charged for an entry of a map of strings.
 const mapEntry = 64
 
 // numberKeys numbers elements by their keys.
-func numberKeys(n *numbering, key func(int) string) error {
+func numberKeys(n *numbering, key sliceKey) error {
 	seen := map[string]int32{}
 	for i := range n.number {
-		k := key(i)
+		k, lone := key(i)
+		if lone {
+			if err := n.appear(i); err != nil {
+				return err
+			}
+			continue
+		}
 		id, ok := seen[k]
 		if ok {
 			n.number[i] = id

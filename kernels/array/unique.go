@@ -1,6 +1,7 @@
 package array
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 
@@ -144,11 +145,14 @@ func numbererOf(dtype tensor.DType) (number func(*numbering, *tensor.Tensor) err
 	return number, ok
 }
 
-// sliceKeys returns a function from a position along an axis to a string that is equal for equal slices only. Zeros of floats are equal
-// whatever their sign.
-func sliceKeys(t *tensor.Tensor, before, n, after int) (key func(int) string, ok bool) {
+// sliceKey returns a string that is equal for equal slices only. lone is set for a slice that equals none, not even itself, since it contains
+// a NaN.
+type sliceKey func(i int) (key string, lone bool)
+
+// sliceKeys returns the keys of slices by their position along an axis. Zeros of floats are equal whatever their sign.
+func sliceKeys(t *tensor.Tensor, before, n, after int) (key sliceKey, ok bool) {
 	if t.DType() == tensor.String {
-		return func(i int) string {
+		return func(i int) (string, bool) {
 			var b []byte
 			for o := range before {
 				for _, s := range t.Strings()[(o*n+i)*after : (o*n+i+1)*after] {
@@ -156,7 +160,7 @@ func sliceKeys(t *tensor.Tensor, before, n, after int) (key func(int) string, ok
 					b = append(b, s...)
 				}
 			}
-			return string(b)
+			return string(b), false
 		}, true
 	}
 	size := t.DType().Size()
@@ -171,7 +175,8 @@ func sliceKeys(t *tensor.Tensor, before, n, after int) (key func(int) string, ok
 	} else if t.DType().IsComplex() {
 		part = size / 2
 	}
-	return func(i int) string {
+	nan := nanTests[t.DType()]
+	return func(i int) (string, bool) {
 		b := make([]byte, 0, before*row)
 		for o := range before {
 			b = append(b, data[(o*n+i)*row:(o*n+i+1)*row]...)
@@ -180,10 +185,27 @@ func sliceKeys(t *tensor.Tensor, before, n, after int) (key func(int) string, ok
 			if last := p + part - 1; b[last] == 0x80 && allZero(b[p:last]) {
 				b[last] = 0
 			}
+			if nan != nil && nan(b[p:p+part]) {
+				return "", true
+			}
 		}
-		return string(b)
+		return string(b), false
 	}, true
 }
+
+// nanTests report whether the bytes of a float, or of a part of a complex number, are a NaN.
+var nanTests = map[tensor.DType]func([]byte) bool{
+	tensor.Float16:    func(b []byte) bool { return binary.LittleEndian.Uint16(b)&0x7fff > 0x7c00 },
+	tensor.BFloat16:   func(b []byte) bool { return binary.LittleEndian.Uint16(b)&0x7fff > 0x7f80 },
+	tensor.Float32:    isNaN32,
+	tensor.Complex64:  isNaN32,
+	tensor.Float64:    isNaN64,
+	tensor.Complex128: isNaN64,
+}
+
+func isNaN32(b []byte) bool { return binary.LittleEndian.Uint32(b)&^(1<<31) > 0x7f800000 }
+
+func isNaN64(b []byte) bool { return binary.LittleEndian.Uint64(b)&^(1<<63) > 0x7ff<<52 }
 
 func allZero(b []byte) bool {
 	for _, v := range b {
@@ -334,14 +356,16 @@ func newListDiff(c *kernels.Construction) (any, error) {
 			if err := end.After(keyTime); err != nil {
 				return err
 			}
-			drop[keyY(i)] = true
+			if k, lone := keyY(i); !lone {
+				drop[k] = true
+			}
 		}
 		var kept []int64
 		for i := range x.Len() {
 			if err := end.After(keyTime); err != nil {
 				return err
 			}
-			if !drop[keyX(i)] {
+			if k, lone := keyX(i); lone || !drop[k] {
 				kept = append(kept, int64(i))
 			}
 		}

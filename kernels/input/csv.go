@@ -1,7 +1,6 @@
 package input
 
 import (
-	"math"
 	"strings"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -125,14 +124,7 @@ var csvNumbers = parse.Numbers(csvInt, csvFloat)
 
 func csvInt(s string, bits int) (int64, error) { return parse.Int(strings.Trim(s, space), bits) }
 
-// csvFloat reads a number, an infinity or a NaN, as parse.Float does, with spaces around it.
-func csvFloat(s string, bits int) (float64, error) {
-	s = strings.Trim(s, space)
-	if digits := strings.TrimLeft(s, "+-"); len(s)-len(digits) <= 1 && strings.EqualFold(digits, "nan") {
-		return math.NaN(), nil
-	}
-	return parse.Float(s, bits)
-}
+func csvFloat(s string, bits int) (float64, error) { return parse.Float(strings.Trim(s, space), bits) }
 
 // split appends the wanted fields of a record.
 func (k *csvOp) split(fields []string, record string) ([]string, error) {

@@ -3,7 +3,6 @@ package math
 import (
 	"math"
 
-	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
 	"github.com/troupe-run/troupe/kernels/internal/simd"
@@ -71,13 +70,13 @@ func castBools() elementwise.UnaryRows {
 
 // castComplex64 and castComplex128 return the casts from a complex type, which use the real part.
 func castComplex64() elementwise.UnaryRows {
-	rows := elementwise.UnaryRows{elementwise.On1(nonZero[complex64]), elementwise.On1(func(dst []complex128, a []complex64) {
+	rows := elementwise.UnaryRows{elementwise.On1(func(dst []complex128, a []complex64) {
 		for i, v := range a {
 			dst[i] = complex128(v)
 		}
 	})}
 	for _, r := range castFloat32() {
-		if r.Out.DType != tensor.Bool && !r.Out.DType.IsComplex() {
+		if !r.Out.DType.IsComplex() {
 			rows = append(rows, after(real64, r))
 		}
 	}
@@ -85,13 +84,13 @@ func castComplex64() elementwise.UnaryRows {
 }
 
 func castComplex128() elementwise.UnaryRows {
-	rows := elementwise.UnaryRows{elementwise.On1(nonZero[complex128]), elementwise.On1(func(dst []complex64, a []complex128) {
+	rows := elementwise.UnaryRows{elementwise.On1(func(dst []complex64, a []complex128) {
 		for i, v := range a {
 			dst[i] = complex64(v)
 		}
 	})}
 	for _, r := range castFloat64() {
-		if r.Out.DType != tensor.Bool && !r.Out.DType.IsComplex() {
+		if !r.Out.DType.IsComplex() {
 			rows = append(rows, after(real128, r))
 		}
 	}

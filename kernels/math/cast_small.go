@@ -57,10 +57,11 @@ func eachByte(f func(uint8) uint8) func(*kernels.Context, *tensor.Tensor, *tenso
 	}
 }
 
-// smallCast is a cast in up to three steps. Steps that are nil are skipped.
+// smallCast is a cast in up to four steps. Steps that are nil are skipped.
 type smallCast struct {
 	dtype, dst tensor.DType
 	from, to   tensor.DType // the plain types
+	cut        func(ctx *kernels.Context, dst, src *tensor.Tensor)
 	widen      func(ctx *kernels.Context, dst, src *tensor.Tensor)
 	plain      kernels.Kernel
 	narrow     func(ctx *kernels.Context, dst, src *tensor.Tensor)
@@ -81,6 +82,11 @@ func (k *smallCast) Compute(ctx *kernels.Context) error {
 		at.Release()
 		at = next
 		return nil
+	}
+	if k.cut != nil {
+		if err := step(k.dtype, k.cut); err != nil {
+			return err
+		}
 	}
 	if k.widen != nil {
 		if err := step(k.from, k.widen); err != nil {
@@ -106,6 +112,38 @@ func (k *smallCast) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
+// construct adds the step for the attribute Truncate.
+func (k *smallCast) construct(c *kernels.Construction) (any, error) {
+	bits, err := cutBits(c, k.dtype, k.dst)
+	if err != nil || bits == 0 {
+		return k, err
+	}
+	clearer := smallBitClearers[k.dtype]
+	cut := *k
+	cut.cut = func(_ *kernels.Context, dst, src *tensor.Tensor) { clearer(dst, src, bits) }
+	return &cut, nil
+}
+
+// smallBitClearers holds a function that clears low bits for each type that can be cast to an 8-bit float with a shorter fraction.
+var smallBitClearers = map[tensor.DType]func(dst, src *tensor.Tensor, bits int){
+	tensor.Float64:  clearTensor(clear64),
+	tensor.Float32:  clearTensor(clear32),
+	tensor.Float16:  clearTensor(clearHalves[element.Float16](0x7c00)),
+	tensor.BFloat16: clearTensor(clearHalves[element.BFloat16](0x7f80)),
+	tensor.Float8E4M3FN: clearTensor(func(dst, a []uint8, bits int) {
+		for i, v := range a {
+			if v&0x7f != 0x7f {
+				v = v >> bits << bits
+			}
+			dst[i] = v
+		}
+	}),
+}
+
+func clearTensor[T any](clear func(dst, a []T, bits int)) func(dst, src *tensor.Tensor, bits int) {
+	return func(dst, src *tensor.Tensor, bits int) { clear(element.ViewOf[T](dst), element.ViewOf[T](src), bits) }
+}
+
 // smallCasts returns the casts of types of up to 8 bits. plain holds the kernels of casts between plain types. The last row matches every
 // remaining pair and fails.
 func smallCasts(plain map[[2]tensor.DType]kernels.Kernel) []kernels.Def {
@@ -113,7 +151,7 @@ func smallCasts(plain map[[2]tensor.DType]kernels.Kernel) []kernels.Def {
 	types := smallTypes()
 	add := func(k *smallCast) {
 		k.plain = plain[[2]tensor.DType{k.from, k.to}]
-		rows = append(rows, kernels.Def{Types: castTypes(k.dtype, k.dst), New: func(*kernels.Construction) (any, error) { return k, nil }})
+		rows = append(rows, kernels.Def{Types: castTypes(k.dtype, k.dst), New: k.construct})
 	}
 	for a, s := range types {
 		for _, d := range s.destinations {

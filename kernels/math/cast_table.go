@@ -48,21 +48,27 @@ type castKernel struct{ plain elementwise.UnaryKernel }
 // mantissa holds the number of fraction bits of each float type. The attribute Truncate cuts by their difference.
 var mantissa = map[tensor.DType]int{
 	tensor.Float64: 52, tensor.Complex128: 52, tensor.Float32: 23, tensor.Complex64: 23, tensor.Float16: 10, tensor.BFloat16: 7,
+	tensor.Float8E4M3FN: 3, tensor.Float8E5M2: 2,
 }
 
-// construct picks the function for the attribute Truncate, which makes a cast to a narrower float type cut the fraction rather than round
-// it. Truncate has no effect on other pairs of types.
-func (k *castKernel) construct(c *kernels.Construction) (any, error) {
+// cutBits returns how many low bits of the source's fraction a cast clears first: by the attribute Truncate, a cast to a narrower float type
+// cuts the fraction rather than rounding it. The attribute has no effect on other pairs of types.
+func cutBits(c *kernels.Construction, src, dst tensor.DType) (int, error) {
 	truncate, err := c.Attrs().Bool("Truncate")
-	if err != nil {
-		return nil, err
+	from, to := mantissa[src], mantissa[dst]
+	if err != nil || !truncate || from == 0 || to == 0 {
+		return 0, err
 	}
-	from, to := mantissa[k.plain.In.DType], mantissa[k.plain.Out.DType]
-	if !truncate || from == 0 || to == 0 || from <= to {
-		return &k.plain, nil
+	return max(0, from-to), nil
+}
+
+func (k *castKernel) construct(c *kernels.Construction) (any, error) {
+	bits, err := cutBits(c, k.plain.In.DType, k.plain.Out.DType)
+	if err != nil || bits == 0 {
+		return &k.plain, err
 	}
 	cut := k.plain
-	cut.UnaryRow = clearLowBits(cut.UnaryRow, from-to)
+	cut.UnaryRow = clearLowBits(cut.UnaryRow, bits)
 	return &cut, nil
 }
 
@@ -81,11 +87,7 @@ var lowBitClearers = map[tensor.DType]func(row elementwise.UnaryRow, bits int) e
 	tensor.Complex64: beforeCast(func(dst, a []complex64, bits int) {
 		clear32(floatsOf[float32](dst), floatsOf[float32](a), bits)
 	}),
-	tensor.Float16: beforeCast(func(dst, a []element.Float16, bits int) {
-		for i, v := range a {
-			dst[i] = v >> bits << bits
-		}
-	}),
+	tensor.Float16: beforeCast(clearHalves[element.Float16](0x7c00)),
 }
 
 func beforeCast[T any](clear func(dst, a []T, bits int)) func(row elementwise.UnaryRow, bits int) elementwise.UnaryRow {
@@ -99,15 +101,34 @@ func floatsOf[F element.Floating, C element.ComplexNum](c []C) []F {
 	return unsafe.Slice((*F)(unsafe.Pointer(unsafe.SliceData(c))), 2*len(c))
 }
 
+// The functions that clear bits leave NaNs as they are, since one without its low bits may be an infinity.
+
 func clear64(dst, a []float64, bits int) {
 	for i, v := range a {
-		dst[i] = math.Float64frombits(math.Float64bits(v) >> bits << bits)
+		if v == v {
+			v = math.Float64frombits(math.Float64bits(v) >> bits << bits)
+		}
+		dst[i] = v
 	}
 }
 
 func clear32(dst, a []float32, bits int) {
 	for i, v := range a {
-		dst[i] = math.Float32frombits(math.Float32bits(v) >> bits << bits)
+		if v == v {
+			v = math.Float32frombits(math.Float32bits(v) >> bits << bits)
+		}
+		dst[i] = v
+	}
+}
+
+func clearHalves[H element.HalfFloat](infinity H) func(dst, a []H, bits int) {
+	return func(dst, a []H, bits int) {
+		for i, v := range a {
+			if v&0x7fff <= infinity {
+				v = v >> bits << bits
+			}
+			dst[i] = v
+		}
 	}
 }
 

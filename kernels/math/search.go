@@ -30,7 +30,12 @@ func (k *bucketizeKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	dst := tensor.Of[int32](out)
 	for i, v := range element.ViewOf[T](in) {
-		dst[i] = int32(sort.Search(len(k.boundaries), func(b int) bool { return float64(v) < float64(k.boundaries[b]) }))
+		// As in C++, an integer becomes a float32 to be compared with one.
+		x := float64(v)
+		if k.dtype != tensor.Float64 {
+			x = float64(float32(v))
+		}
+		dst[i] = int32(sort.Search(len(k.boundaries), func(b int) bool { return x < float64(k.boundaries[b]) }))
 	}
 	return nil
 }

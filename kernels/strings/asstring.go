@@ -37,9 +37,8 @@ func newAsString(c *kernels.Construction) (any, error) {
 	case width > maxWidth || precision > maxWidth:
 		return nil, status.InvalidArgumentf("AsString with width=%d and precision=%d is not supported: the limit is %d", width, precision, maxWidth)
 	}
-	if dtype == tensor.String && fillWith != "-" {
-		// C pads strings only with spaces.
-		fillWith = ""
+	if isUnsigned(dtype) && (fillWith == "+" || fillWith == " ") {
+		fillWith = "" // C has signs for signed numbers only
 	}
 	format := "%" + fillWith
 	if width > -1 {
@@ -59,8 +58,6 @@ func newAsString(c *kernels.Construction) (any, error) {
 		format += "e"
 	case float:
 		format += "f"
-	case dtype == tensor.String:
-		format += "s"
 	default:
 		format += "d"
 	}
@@ -68,6 +65,11 @@ func newAsString(c *kernels.Construction) (any, error) {
 		return kernels.Func(kernels.PassInput), nil
 	}
 	show, ok := stringers[dtype]
+	if dtype == tensor.String {
+		show, ok = func(dst []string, t *tensor.Tensor, _ string) {
+			padStrings(dst, t.Strings(), int(width), int(precision), fillWith == "-")
+		}, true
+	}
 	if !ok && dtype != tensor.Variant {
 		return nil, status.InvalidArgumentf("Type not supported: %v", dtype)
 	}
@@ -145,11 +147,27 @@ var stringers = map[tensor.DType]func(dst []string, t *tensor.Tensor, format str
 			dst[i] = fmt.Sprint(v)
 		}
 	},
-	tensor.String: func(dst []string, t *tensor.Tensor, format string) {
-		for i, v := range t.Strings() {
-			dst[i] = fmt.Sprintf(format, v)
+}
+
+// isUnsigned reports whether elements of a type are integers without a sign.
+func isUnsigned(dtype tensor.DType) bool {
+	return dtype == tensor.Uint8 || dtype == tensor.Uint16 || dtype == tensor.Uint32 || dtype == tensor.Uint64
+}
+
+// padStrings pads strings to a width with spaces, at their end if left is set. A precision of 0 or more limits their length. Unlike Go's verbs,
+// it counts bytes.
+func padStrings(dst, src []string, width, precision int, left bool) {
+	for i, s := range src {
+		if precision >= 0 {
+			s = s[:min(precision, len(s))]
 		}
-	},
+		pad := strings.Repeat(" ", max(0, width-len(s)))
+		if left {
+			dst[i] = s + pad
+		} else {
+			dst[i] = pad + s
+		}
+	}
 }
 
 func sprintEach[T element.Integer](dst []string, t *tensor.Tensor, format string) {

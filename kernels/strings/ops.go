@@ -6,13 +6,13 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 	"unsafe"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/parse"
 	"github.com/troupe-run/troupe/kernels/internal/printing"
 )
@@ -165,7 +165,7 @@ func newStringLength(c *kernels.Construction) (any, error) {
 	switch unit {
 	case "BYTE":
 	case "UTF8_CHAR":
-		length = utf8.RuneCountInString
+		length = characters
 	default:
 		return nil, status.InvalidArgumentf("Unknown unit %q of StringLength", unit)
 	}
@@ -180,6 +180,18 @@ func newStringLength(c *kernels.Construction) (any, error) {
 		}
 		return nil
 	}), nil
+}
+
+// trimSpaces removes leading and trailing spaces of ASCII. Those of other alphabets stay.
+func trimSpaces(s string) string { return strings.Trim(s, " \t\n\v\f\r") }
+
+// characters counts the bytes that begin a character. Text that is not UTF-8 has a number of characters, too.
+func characters(s string) int {
+	n := 0
+	for i := range len(s) {
+		n += element.OneIf(!trails(s[i]))
+	}
+	return n
 }
 
 // newStringToNumber returns the kernel that parses decimal numbers, which may be surrounded by spaces.
@@ -199,7 +211,7 @@ func newStringToNumber(c *kernels.Construction) (any, error) {
 			return err
 		}
 		for i, s := range in.Strings() {
-			if !read(out, i, strings.Trim(s, " \t\n\v\f\r")) {
+			if !read(out, i, trimSpaces(s)) {
 				return status.InvalidArgumentf("StringToNumberOp could not correctly convert string: %s", s)
 			}
 		}

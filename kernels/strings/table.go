@@ -1,7 +1,6 @@
 package strings
 
 import (
-	"strings"
 
 	lookup "github.com/troupe-run/troupe/containers/table"
 	"github.com/troupe-run/troupe/kernels"
@@ -34,7 +33,7 @@ func addString(table *kernels.Table) {
 		{Op: "StringNGrams", New: newStringNGrams},
 		{Op: "StringSplit", New: newStringSplit},
 		{Op: "StringSplitV2", New: newStringSplitV2},
-		{Op: "StringStrip", New: kernels.Always(eachString(strings.TrimSpace))},
+		{Op: "StringStrip", New: kernels.Always(eachString(trimSpaces))},
 		{Op: "StringToHashBucket", New: newHashBucket(lookup.Hash64)},
 		{Op: "StringToHashBucketFast", New: newHashBucket(fingerprint64)},
 		{Op: "Fingerprint", New: newFingerprint},

@@ -32,9 +32,12 @@ func Number[T int32 | int64 | uint32 | uint64 | float32 | float64, W int64 | uin
 // Int parses a decimal integer.
 func Int(s string, bits int) (int64, error) { return strconv.ParseInt(s, 10, bits) }
 
-// Float parses a floating-point number as C does: numbers out of range become infinite, hexadecimal ones need no exponent, and underscores
-// are not allowed. The error is that of strconv.
+// Float parses a floating-point number as C does: numbers out of range become infinite, hexadecimal ones need no exponent, underscores are not
+// allowed, and a NaN may have a sign, and characters in parentheses after it. The error is that of strconv.
 func Float(s string, bits int) (float64, error) {
+	if isNaN(s) {
+		return math.NaN(), nil
+	}
 	if strings.Contains(s, "_") {
 		return 0, strconv.ErrSyntax
 	}
@@ -47,3 +50,19 @@ func Float(s string, bits int) (float64, error) {
 	}
 	return v, err
 }
+
+func isNaN(s string) bool {
+	if s != "" && (s[0] == '+' || s[0] == '-') {
+		s = s[1:]
+	}
+	if len(s) < 3 || !strings.EqualFold(s[:3], "nan") {
+		return false
+	}
+	if s = s[3:]; s == "" {
+		return true
+	}
+	return len(s) >= 2 && s[0] == '(' && s[len(s)-1] == ')' && strings.Trim(s[1:len(s)-1], word) == ""
+}
+
+// word holds the characters that may be in the parentheses after a NaN.
+const word = "0123456789_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -17,7 +17,12 @@ func TestFloat(t *testing.T) {
 	if got, err := Float("1e39", 32); err != nil || !math.IsInf(got, 1) {
 		t.Errorf("1e39 is %v, %v as a float32", got, err)
 	}
-	for _, text := range []string{"", "x", "1_0", "0x_1", "1 2", "0x", "1e"} {
+	for _, text := range []string{"nan", "-NaN", "+nan", "nan()", "nan(0x1_f)"} {
+		if got, err := Float(text, 64); err != nil || !math.IsNaN(got) {
+			t.Errorf("%q is %v, %v; want NaN", text, got, err)
+		}
+	}
+	for _, text := range []string{"nan(", "nan(-)", "nan1", "--nan", "", "x", "1_0", "0x_1", "1 2", "0x", "1e"} {
 		if got, err := Float(text, 64); err == nil {
 			t.Errorf("%q is %v", text, got)
 		}
