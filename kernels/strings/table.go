@@ -1,7 +1,6 @@
 package strings
 
 import (
-
 	lookup "github.com/troupe-run/troupe/containers/table"
 	"github.com/troupe-run/troupe/kernels"
 	"golang.org/x/text/cases"
