@@ -112,6 +112,8 @@ func TestArithmeticAtTheEdges(t *testing.T) {
 		kt.Case{Name: "of complex numbers", Op: "SegmentMean", Inputs: []any{kt.Of[complex64](tensor.Complex64, kt.S(2), 1+2i, 3), kt.I32(kt.S(2), 0, 0)}, Want: []*tensor.Tensor{kt.Of[complex64](tensor.Complex64, kt.S(1), 2+1i)}},
 		kt.Case{Name: "no data", Op: "UnsortedSegmentMin", Inputs: []any{i8(kt.S(0, 2)), kt.I32(nil, 0), kt.I32(nil, 0)}, Want: []*tensor.Tensor{i8(kt.S(0, 0, 2))}},
 		kt.Case{Name: "short ids", Op: "UnsortedSegmentSum", Inputs: []any{kt.F32(kt.S(2), 1, 2), kt.Of[int16](tensor.Int16, kt.S(2), 1, 1), kt.I32(nil, 2)}, Want: []*tensor.Tensor{kt.F32(kt.S(2), 0, 3)}},
+		kt.Case{Name: "a digit for a letter", Op: "Einsum", Attrs: kt.Attrs{"equation": "a1,1->a"}, Inputs: []any{kt.F32(kt.S(2, 2), 1, 2, 3, 4), kt.F32(kt.S(2), 1, 10)},
+			Want: []*tensor.Tensor{kt.F32(kt.S(2), 21, 43)}},
 		kt.Case{Name: "a length in half precision", Op: "Range", Inputs: []any{kt.Of[uint16](tensor.Float16, nil, 0), kt.Of[uint16](tensor.Float16, nil, 0x4000), kt.Of[uint16](tensor.Float16, nil, 0x3266)},
 			Want: []*tensor.Tensor{kt.Of[uint16](tensor.Float16, kt.S(10), 0, 0x3266, 0x3666, 0x38cc, 0x3a66, 0x3c00, 0x3ccc, 0x3d99, 0x3e66, 0x3f33)}},
 		kt.Case{Name: "a step that is NaN", Op: "Range", Inputs: []any{kt.F32(nil, 0), kt.F32(nil, 1), kt.F32(nil, nan32)}, Want: []*tensor.Tensor{nil}, Code: status.InvalidArgument, Err: "Requires start >= limit"},

@@ -55,14 +55,12 @@ func parseLabels(text string) (labels []int, err error) {
 	if dots > 1 || strings.Count(text, ".") != 3*dots {
 		return nil, status.InvalidArgumentf("Periods found outside of ellipsis in subscript: %s", text)
 	}
-	for _, c := range strings.Replace(text, "...", ".", 1) {
-		switch {
-		case c == '.':
+	// As in TensorFlow, any byte may be a letter: it is the client that allows no others than those of ASCII.
+	for _, b := range []byte(strings.Replace(text, "...", ".", 1)) {
+		if b == '.' {
 			labels = append(labels, 0)
-		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
-			labels = append(labels, int(c))
-		default:
-			return nil, status.InvalidArgumentf("Expecting all labels in einsum equation to be in [a-zA-Z], but got: %s", text)
+		} else {
+			labels = append(labels, int(b)+1)
 		}
 	}
 	return labels, nil

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/ianaindex"
 )
 
@@ -37,6 +36,9 @@ func newReader(name string) func() encodingReader {
 		return always(readASCII)
 	case "latin1", "iso88591", "l1":
 		return always(func(s string) (rune, int, bool) { return rune(s[0]), 1, true })
+	}
+	if page, ok := strings.CutPrefix(plain, "cp125"); ok {
+		name = "windows-125" + page
 	}
 	for _, spelling := range []string{name, strings.ReplaceAll(name, "-", "_"), strings.ReplaceAll(name, "_", "-")} {
 		for _, index := range []*ianaindex.Index{ianaindex.IANA, ianaindex.MIME} {
@@ -147,24 +149,6 @@ func withMark(size int, big, little encodingReader) func() encodingReader {
 			r, n, ok := reader(s[size:])
 			return r, n + size, ok
 		}
-	}
-}
-
-// readCharset reads a single-byte or multibyte encoding.
-func readCharset(e encoding.Encoding) encodingReader {
-	const longest = 8
-	return func(s string) (rune, int, bool) {
-		var out [utf8.UTFMax * 2]byte
-		decoder := e.NewDecoder()
-		for n := 1; n <= min(len(s), longest); n++ {
-			decoder.Reset()
-			written, read, _ := decoder.Transform(out[:], []byte(s[:n]), n == len(s))
-			if written > 0 {
-				r, _ := utf8.DecodeRune(out[:written])
-				return r, max(read, 1), r != utf8.RuneError
-			}
-		}
-		return utf8.RuneError, 1, false
 	}
 }
 

@@ -28,3 +28,23 @@ func TestSurrogates(t *testing.T) {
 		}
 	}
 }
+
+// TestCharsetsAreThoseOfICU checks encodings where TensorFlow's tables, which are ICU's, are not those of golang.org/x/text.
+func TestCharsetsAreThoseOfICU(t *testing.T) {
+	for _, c := range []struct{ encoding, text, want string }{
+		{"windows-1252", "\x80\x81\x9d", "€\u0081\u009d"}, {"cp1252", "\x81", "\u0081"}, {"windows-1251", "\x98\xc0", "\u0098А"}, {"ISO-8859-15", "\x80\xa4", "\u0080€"},
+		{"EUC-JP", "\x81a\x8e\xb1\xb0\xa1", "\u0081a\uff71亜"}, {"EUC-KR", "\x81A", "\u0081A"},
+		{"IBM437", "\x1a\x1c\x7f\xe6", "\x1c\x7f\x1aμ"}, {"IBM852", "\xaa", "\ufffd"}, {"KOI8-U", "\xae\xbe", "╝╬"},
+		{"SHIFT_JIS", "\x80\x810\x88\x9f\x7f", "\ufffd\ufffd0亜\x1a"}, {"GBK", "\x80\xff\x81>", "€\uf8f5\ufffd>"}, {"Big5", "\x80\xff\x817", "\u0080\uf8f8\ufffd7"},
+		{"GB18030", "\x80\x81>\x81\x30\x81\x30", "\ufffd\ufffd>\u0080"}, {"ISO-2022-JP", "\x0eA", "\ufffdA"},
+	} {
+		read, got := newReader(c.encoding)(), ""
+		for s := c.text; s != ""; {
+			r, size, _ := read(s)
+			got, s = got+string(r), s[size:]
+		}
+		if got != c.want {
+			t.Errorf("%q in %s is %q, not %q", c.text, c.encoding, got, c.want)
+		}
+	}
+}
