@@ -12,9 +12,11 @@ import (
 	"golang.org/x/text/encoding/traditionalchinese"
 )
 
+// longest is the most bytes of a character, with an escape sequence before it.
+const longest = 8
+
 // readCharset reads a single-byte or multibyte encoding.
 func readCharset(e encoding.Encoding) encodingReader {
-	const longest = 8
 	single := singleBytes(e)
 	return func(s string) (rune, int, bool) {
 		if r, ok := single[s[0]]; ok {
@@ -37,6 +39,37 @@ func readCharset(e encoding.Encoding) encodingReader {
 			}
 		}
 		return utf8.RuneError, 1, false
+	}
+}
+
+// readEscaped reads an encoding with escape sequences, which apply to all characters after them in a string. A sequence belongs to the character
+// that follows it. At the end of a string it is U+FFFF, as in TensorFlow.
+func readEscaped(e encoding.Encoding) encodingReader {
+	decoder, single := e.NewDecoder(), singleBytes(e)
+	next := func(s string) (rune, int, bool) {
+		if r, ok := single[s[0]]; ok {
+			return r, 1, r != utf8.RuneError
+		}
+		var out [utf8.UTFMax * 2]byte
+		for n := 1; n <= min(len(s), longest); n++ {
+			// A sequence that is read again, with more bytes after it, has no further effect.
+			written, read, _ := decoder.Transform(out[:], []byte(s[:n]), n == len(s))
+			if written > 0 {
+				r, _ := utf8.DecodeRune(out[:written])
+				return r, max(read, 1), r != utf8.RuneError
+			}
+			if read == len(s) {
+				return '\uffff', read, true
+			}
+		}
+		return utf8.RuneError, 1, false
+	}
+	return func(s string) (rune, int, bool) {
+		r, size, ok := next(s)
+		if size == len(s) {
+			decoder.Reset() // for the next string
+		}
+		return r, size, ok
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding/ianaindex"
+	"golang.org/x/text/encoding/japanese"
+	"golang.org/x/text/encoding/simplifiedchinese"
 )
 
 // An encodingReader decodes the first character of s, which is not empty, and returns its size in bytes. For an invalid one, r is U+FFFD
@@ -42,7 +44,12 @@ func newReader(name string) func() encodingReader {
 	}
 	for _, spelling := range []string{name, strings.ReplaceAll(name, "-", "_"), strings.ReplaceAll(name, "_", "-")} {
 		for _, index := range []*ianaindex.Index{ianaindex.IANA, ianaindex.MIME} {
-			if e, err := index.Encoding(spelling); err == nil && e != nil {
+			e, err := index.Encoding(spelling)
+			switch {
+			case err != nil || e == nil:
+			case e == japanese.ISO2022JP || e == simplifiedchinese.HZGB2312:
+				return func() encodingReader { return readEscaped(e) }
+			default:
 				return always(readCharset(e))
 			}
 		}

@@ -37,6 +37,7 @@ func TestCharsetsAreThoseOfICU(t *testing.T) {
 		{"IBM437", "\x1a\x1c\x7f\xe6", "\x1c\x7f\x1aμ"}, {"IBM852", "\xaa", "\ufffd"}, {"KOI8-U", "\xae\xbe", "╝╬"},
 		{"SHIFT_JIS", "\x80\x810\x88\x9f\x7f", "\ufffd\ufffd0亜\x1a"}, {"GBK", "\x80\xff\x81>", "€\uf8f5\ufffd>"}, {"Big5", "\x80\xff\x817", "\u0080\uf8f8\ufffd7"},
 		{"GB18030", "\x80\x81>\x81\x30\x81\x30", "\ufffd\ufffd>\u0080"}, {"ISO-2022-JP", "\x0eA", "\ufffdA"},
+		{"ISO-2022-JP", "\x1b$B0!0\"\x1b(BA", "亜唖A"}, {"ISO-2022-JP", "\x1b$B0!0\"\x1b(B", "亜唖\uffff"}, {"HZ-GB-2312", "~{VPND~}A~~", "中文A~"},
 	} {
 		read, got := newReader(c.encoding)(), ""
 		for s := c.text; s != ""; {
@@ -46,5 +47,16 @@ func TestCharsetsAreThoseOfICU(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%q in %s is %q, not %q", c.text, c.encoding, got, c.want)
 		}
+	}
+}
+
+// TestEscapesEndWithTheirString checks that an escape sequence does not apply to the next string.
+func TestEscapesEndWithTheirString(t *testing.T) {
+	read := newReader("ISO-2022-JP")()
+	if r, size, ok := read("\x1b$B0!"); r != '亜' || size != 5 || !ok {
+		t.Errorf("a character is %q of %d bytes, %v", r, size, ok)
+	}
+	if r, size, ok := read("0!"); r != '0' || size != 1 || !ok {
+		t.Errorf("the next string begins with %q of %d bytes, %v", r, size, ok)
 	}
 }
