@@ -33,8 +33,7 @@ template <class D, class S> DEVICE D cast(S x) {
     d.real = x.real;
     d.imag = x.imag;
     return d;
-  } else if constexpr (COMPLEX<S> && SAME<D, bool>) return x.real != 0 || x.imag != 0;
-  else if constexpr (COMPLEX<S>) return cast<D>(x.real);
+  } else if constexpr (COMPLEX<S>) return cast<D>(x.real);
   else if constexpr (COMPLEX<D>) {
     D d;
     d.real = x;
@@ -48,14 +47,18 @@ template <class D, class S> DEVICE D cast(S x) {
   } else return D(x);
 }
 
-// cut clears the low bits of a float's fraction, or of both parts of a complex number.
+// cut clears the low bits of a float's fraction, or of both parts of a complex number. NaNs stay as they are, since one without its low bits may be
+// an infinity.
 template <class T> DEVICE T cut(T x, u32 bits) {
   if constexpr (COMPLEX<T>) {
     x.real = cut(x.real, bits);
     x.imag = cut(x.imag, bits);
-  } else if constexpr (SAME<T, double>) return BITS_AS(double, BITS_AS(u64, x) >> bits << bits);
-  else if constexpr (SAME<T, float>) return BITS_AS(float, BITS_AS(u32, x) >> bits << bits);
-  else if constexpr (HALF<T>) x.bits = x.bits >> bits << bits;
+  } else if constexpr (SAME<T, double>) return x != x ? x : BITS_AS(double, BITS_AS(u64, x) >> bits << bits);
+  else if constexpr (SAME<T, float>) return x != x ? x : BITS_AS(float, BITS_AS(u32, x) >> bits << bits);
+  else if constexpr (HALF<T>) {
+    const float f = (float)x;
+    if (f == f) x.bits = x.bits >> bits << bits;
+  }
   return x;
 }
 
