@@ -3,10 +3,12 @@
 package e2e
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -63,12 +65,33 @@ func TestRunsListed(t *testing.T) {
 			t.Errorf("TestRuns has %s, and so has elsewhere", name)
 		}
 	}
-	for name := range readExpected(t).of_ {
+	expected := readExpected(t)
+	for _, path := range glob(t, "cases/*.py") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		starts := append(definition.FindAllIndex(text, -1), []int{len(text)})
+		for i, start := range starts[:len(starts)-1] {
+			m := caseFunction.FindSubmatch(text[start[0]:start[1]])
+			if m == nil || !bytes.Contains(text[start[0]:starts[i+1][0]], []byte("Session.reset(")) {
+				continue
+			}
+			name := strings.TrimSuffix(path, ".py") + "/" + strings.TrimPrefix(string(m[1]), "test_")
+			if _, differs := expected.of(name, "beside-itself"); !differs {
+				t.Errorf("%s resets a master, which closes the sessions of the run beside it, and testdata/runs.txt does not say so", name)
+			}
+		}
+	}
+	for name := range expected.of_ {
 		if !slices.ContainsFunc(groups, func(p group) bool { return slices.ContainsFunc(p.wares, func(w ware) bool { return w.name == name }) }) {
 			t.Errorf("testdata/runs.txt has %s, which TestRuns does not", name)
 		}
 	}
 }
+
+// definition matches the beginning of a function of a case's file.
+var definition = regexp.MustCompile(`(?m)^def \w+\(`)
 
 var fence = regexp.MustCompile("(?m)^ *```([a-z]+)$")
 
