@@ -163,7 +163,11 @@ func (d *directory) note(m *wire.Note) {
 		if !alive || known.moves <= h.moves {
 			d.keep(n, h)
 		}
-		if alive && (d.isHere(known) && !d.isHere(h) && known.moves < h.moves || d.isHere(h) && !d.isHere(known) && h.moves < known.moves) {
+		older, newer := known, h
+		if h.moves < known.moves {
+			older, newer = h, known
+		}
+		if alive && older.moves < newer.moves && d.isHere(older) && !d.isHere(newer) {
 			d.task.discard(n)
 		}
 	}
@@ -506,13 +510,21 @@ func (t *Task) claimAll(ctx context.Context, resources []*wire.Resource) (claime
 		if claimed, err = t.claim(ctx, resources); status.CodeOf(err) != status.Unavailable || pause > lastClaimPause {
 			return claimed, err
 		}
-		again := time.NewTimer(pause)
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			again.Stop()
+		if !rest(ctx, pause) {
 			return nil, err
 		}
+	}
+}
+
+// rest waits before another attempt. It returns false if ctx ends first.
+func rest(ctx context.Context, pause time.Duration) bool {
+	again := time.NewTimer(pause)
+	defer again.Stop()
+	select {
+	case <-again.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -45,19 +45,12 @@ func (c *EagerContext) RunComponent(ctx context.Context, m *corepb.RunComponentF
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil { // only now: from here on, the handles are there when the caller releases what it got no answer about
-		c.withdraw(op.GetId(), m.GetOutputNum())
+		for _, output := range m.GetOutputNum() {
+			c.release(handleKey{op.GetId(), output}) // unless the caller has; there are none for a negative number of the op
+		}
 		return nil, status.From(err)
 	}
 	return out, nil
-}
-
-// withdraw releases those of an op's handles that there still are. There are none for a negative number.
-func (c *EagerContext) withdraw(op int64, outputs []int32) {
-	for _, output := range outputs {
-		if ended, ok := c.handles.remove(handleKey{op, output}); ok {
-			c.clear(ended)
-		}
-	}
 }
 
 // Cleanup ends a step of components: what was sent and not received is released. Unknown steps are ignored.

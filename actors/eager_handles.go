@@ -220,12 +220,17 @@ func (c *EagerContext) SendPackedHandle(op *corepb.SendPackedHandleOp) error {
 
 // Decref releases a handle. Ops that run keep their inputs.
 func (c *EagerContext) Decref(h *corepb.RemoteTensorHandle) error {
-	ended, ok := c.handles.remove(keyOf(h))
-	if !ok {
+	if !c.release(keyOf(h)) {
 		return errNoHandle(keyOf(h))
 	}
-	c.clear(ended)
 	return nil
+}
+
+// release releases a handle. It returns false if there is none.
+func (c *EagerContext) release(key handleKey) bool {
+	ended, ok := c.handles.remove(key)
+	c.clear(ended)
+	return ok
 }
 
 // memory returns the pool for tensors that the client sends.

@@ -170,11 +170,7 @@ func (h *handing) insist(ctx context.Context, f func(ctx context.Context) error)
 		if err == nil || status.CodeOf(err) != status.Unavailable {
 			return err
 		}
-		next := time.NewTimer(pause)
-		select {
-		case <-next.C:
-		case <-ctx.Done():
-			next.Stop()
+		if !rest(ctx, pause) {
 			return err
 		}
 	}
@@ -185,6 +181,12 @@ type refusal struct{ error }
 
 // Unwrap returns the reason.
 func (r *refusal) Unwrap() error { return r.error }
+
+// isUnanswered reports whether a task has not answered: it has neither taken a resource nor refused it, as far as is known.
+func isUnanswered(err error) bool {
+	var refused *refusal
+	return status.CodeOf(err) == status.Unavailable && !errors.As(err, &refused)
+}
 
 // send sends a resource to another task, and returns its home there. The error is UNAVAILABLE if the task does not answer, and a refusal if it
 // does not take the resource. last reports that the task may have taken it, since only its last answer is missing. unsure are the tasks of which
@@ -223,15 +225,12 @@ func (h *handing) send(ctx context.Context, to string, r *wire.Resource, d conta
 		return nil, false, err
 	}
 	m.Last = true
-	err = post(ctx)
-	var refused *refusal
-	if status.CodeOf(err) == status.Unavailable && !errors.As(err, &refused) {
+	if err = post(ctx); isUnanswered(err) {
 		m = &wire.Adopt{From: m.From, Number: m.Number, Last: true}
 		err = h.insist(ctx, post)
-		last = status.CodeOf(err) == status.Unavailable && !errors.As(err, &refused)
 	}
 	if err != nil {
-		return nil, last, err
+		return nil, isUnanswered(err), err
 	}
 	if home == nil {
 		return nil, false, status.Internalf("%s has not said where %s is", to, r.Name)

@@ -424,6 +424,31 @@ func TestKindsThatMove(t *testing.T) {
 	}
 }
 
+// loseAnswer stops a task, and loses the first answer of another one to its hand-over that matches, together with their link, which comes back if again
+// is set.
+func (net *network) loseAnswer(of, leaves *node, matches func(*wire.Homes) bool, again bool) {
+	net.t.Helper()
+	var parting sync.WaitGroup
+	var lost atomic.Bool
+	net.filter(func(from, to string, m proto.Message, _ func()) bool {
+		if m, ok := m.(*wire.Homes); !ok || from != of.name || to != leaves.name || !matches(m) || !lost.CompareAndSwap(false, true) {
+			return true
+		}
+		parting.Go(func() {
+			net.part(leaves.name, of.name)
+			if again {
+				net.join(leaves.name, of.name)
+			}
+		})
+		return false
+	})
+	leaves.stopInTime(20 * time.Second)
+	parting.Wait()
+	if !lost.Load() {
+		net.t.Fatal("nothing was handed over")
+	}
+}
+
 // TestHandOverWithoutAnAnswer breaks the link to the task that has taken over a variable before it has said so: all tasks agree where the variable is,
 // also when that task does not reach the leaving one again, and it moves on when its next home leaves.
 func TestHandOverWithoutAnAnswer(t *testing.T) {
@@ -441,25 +466,7 @@ func TestHandOverWithoutAnAnswer(t *testing.T) {
 			}
 			text := strings.ReplaceAll(unplaced, `"v"`, strconv.Quote(name))
 			open(t, a, text).run(request(map[string]int64{"x:0": 1}, "!set"))
-			var parting sync.WaitGroup
-			var lost atomic.Bool
-			net.filter(func(from, to string, m proto.Message, _ func()) bool {
-				if m, ok := m.(*wire.Homes); !ok || from != first.name || to != a.name || len(m.Resources) == 0 || !lost.CompareAndSwap(false, true) {
-					return true
-				}
-				parting.Go(func() {
-					net.part(a.name, first.name)
-					if !stays {
-						net.join(a.name, first.name)
-					}
-				})
-				return false
-			})
-			a.stopInTime(20 * time.Second)
-			parting.Wait()
-			if !lost.Load() {
-				t.Fatal("nothing was handed over")
-			}
+			net.loseAnswer(first, a, func(m *wire.Homes) bool { return len(m.Resources) > 0 }, !stays)
 			until(t, "the tasks agree on the home", func() bool {
 				return len(first.task.shared.all())+len(second.task.shared.all()) == 1
 			})
@@ -486,22 +493,6 @@ func TestHandOverAfterALinkBreaks(t *testing.T) {
 	net := newNetwork(t, "a", "b")
 	a, b := net.node(taskName("a")), net.node(taskName("b"))
 	open(t, a, unplaced).run(request(map[string]int64{"x:0": 1}, "!set"))
-	var parting sync.WaitGroup
-	var broken atomic.Bool
-	net.filter(func(from, to string, m proto.Message, _ func()) bool {
-		if m, ok := m.(*wire.Homes); !ok || from != b.name || to != a.name || len(m.Resources) > 0 || !broken.CompareAndSwap(false, true) {
-			return true
-		}
-		parting.Go(func() {
-			net.part(a.name, b.name)
-			net.join(a.name, b.name)
-		})
-		return false
-	})
-	a.stopInTime(20 * time.Second)
-	parting.Wait()
-	if !broken.Load() {
-		t.Fatal("nothing was handed over")
-	}
+	net.loseAnswer(b, a, func(m *wire.Homes) bool { return len(m.Resources) == 0 }, true)
 	open(t, b, unplaced).run(request(nil, "get:0"), 1)
 }
