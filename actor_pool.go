@@ -26,9 +26,9 @@ import (
 // not those that ended on purpose. All workers end when the pool ends or restarts, and when its task is lost.
 //
 // A request (a message of Ask) goes to one worker, and its answer to the requester. A request that no worker can take yet waits in the pool. When its
-// requester gives up or is lost, the context that the worker handles it with ends, and the worker gets another one. If its worker ends or fails or the worker's task is lost before the answer, the request fails with that error, or goes to another worker: see Retries. One
-// that no worker had begun to handle goes to another one in any case. A worker's own
-// answer with Fail is an answer. Other messages (those of Send) are passed on at most once, and without a sender. While the queue of the worker is full, the pool
+// requester gives up or is lost, the context that the worker handles it with ends, and the worker gets another one. If its worker ends or fails
+// or the worker's task is lost before the answer, the request fails with that error, or goes to another worker: see Retries. One that no worker had
+// begun to handle goes to another one in any case. A worker's own answer with Fail is an answer. Other messages (those of Send) are passed on at most once, and without a sender. While the queue of the worker is full, the pool
 // waits for room, and so do its senders when its own queue is full.
 //
 // Messages of one sender for one worker, such as those of one key, arrive in the order in which they were sent, and so do requests; a request that

@@ -576,23 +576,24 @@ func (c *ActorContext) Forward(to ActorRef) error {
 // restarts before. If the other actor's queue is full, the error is RESOURCE_EXHAUSTED, as with TrySend. An actor may wait for
 // MaxActorAsks answers.
 func (c *ActorContext) Ask(to ActorRef, message any, timeout time.Duration, tag any) {
+	c.ask(to, message, timeout, tag, c.context.Ask)
+}
+
+// askFor is Ask on behalf of a request that the actor has kept: it ends with CANCELLED when the requester no longer waits, and so does the
+// context of the actor that is asked.
+func (c *ActorContext) askFor(r *ActorRequest, to ActorRef, message any, timeout time.Duration, tag any) {
+	c.ask(to, message, timeout, tag, func(to, as cast.Ref, m proto.Message, timeout time.Duration, tag any) {
+		c.context.AskFor(r.request, to, as, m, timeout, tag)
+	})
+}
+
+func (c *ActorContext) ask(to ActorRef, message any, timeout time.Duration, tag any, send func(to, as cast.Ref, m proto.Message, timeout time.Duration, tag any)) {
 	ref, m, err := c.resolve(to, message)
 	if err != nil {
 		c.context.FailAsk(to.ref, tag, err)
 		return
 	}
-	c.context.Ask(ref, to.ref, m, timeout, tag)
-}
-
-// askFor is Ask on behalf of a request that the actor has kept: it ends with CANCELLED when the requester no longer waits, and so does the
-// context of the actor that is asked.
-func (c *ActorContext) askFor(r *ActorRequest, to ActorRef, message proto.Message, timeout time.Duration, tag any) {
-	ref, err := c.server.resolve(to)
-	if err != nil {
-		c.context.FailAsk(to.ref, tag, err)
-		return
-	}
-	c.context.AskFor(r.request, ref, to.ref, message, timeout, tag)
+	send(ref, to.ref, m, timeout, tag)
 }
 
 // ActorAnswer is the answer to an ActorContext.Ask, or the error that the function Ask would have returned.
