@@ -69,7 +69,7 @@ func (s *state) submit(w *waiter) []completion {
 	case closeAndCancel:
 		s.close(w)
 		for s.enqueues.first != nil {
-			s.end(s.enqueues.first, enqueueCancelled(nil))
+			s.end(s.enqueues.first, cancelled("Enqueue operation", nil))
 		}
 		s.flush()
 		s.end(w, nil)
@@ -138,11 +138,11 @@ func (s *state) withdraw(w *waiter, cause error) bool {
 	case w.list == nil || w.action == closeGently:
 		return false
 	case w.list == &s.enqueues:
-		s.end(w, enqueueCancelled(cause))
+		s.end(w, cancelled("Enqueue operation", cause))
 	case w.list == &s.opens:
-		s.end(w, openCancelled(cause))
+		s.end(w, cancelled("Opening the queue", cause))
 	default:
-		s.end(w, dequeueCancelled(cause))
+		s.end(w, cancelled("Dequeue operation", cause))
 	}
 	return true
 }
@@ -152,7 +152,7 @@ func (s *state) withdraw(w *waiter, cause error) bool {
 func (s *state) abandon(w *waiter, cause error) {
 	stays := &waiter{message: w.message, action: w.action, reason: w.reason, by: w.by, late: w.late, since: w.since, done: func(error) {}}
 	w.list.replace(w, stays)
-	s.completed = append(s.completed, w.refused(closeCancelled(cause)))
+	s.completed = append(s.completed, w.refused(cancelled("Closing the queue", cause)))
 }
 
 // abort ends all requests with err and drops the elements.
@@ -458,18 +458,7 @@ func (s *state) notOpened(w *waiter) error {
 		"within %v. Let a consumer take them, delete the queue (Delete), or wait longer (OpenWait; open_wait in Python)", name, s.left(), wait)
 }
 
-func openCancelled(cause error) error {
-	return &status.Error{Code: status.Cancelled, Message: "Opening the queue was cancelled", Derived: cause != nil}
-}
-
-func closeCancelled(cause error) error {
-	return &status.Error{Code: status.Cancelled, Message: "Closing the queue was cancelled", Derived: cause != nil}
-}
-
-func enqueueCancelled(cause error) error {
-	return &status.Error{Code: status.Cancelled, Message: "Enqueue operation was cancelled", Derived: cause != nil}
-}
-
-func dequeueCancelled(cause error) error {
-	return &status.Error{Code: status.Cancelled, Message: "Dequeue operation was cancelled", Derived: cause != nil}
+// cancelled is the error of a request that was cancelled. cause is the error that caused it, or nil.
+func cancelled(what string, cause error) error {
+	return &status.Error{Code: status.Cancelled, Message: what + " was cancelled", Derived: cause != nil}
 }
