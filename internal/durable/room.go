@@ -78,7 +78,8 @@ type room struct {
 
 // Admits returns an error if a change must not be made, since it could not be kept: RESOURCE_EXHAUSTED if there is no room for it on the disk,
 // below the limit, in the task's memory, or beside what is being written, UNAVAILABLE while the disk does not answer, and INTERNAL, for good, after
-// a failed write. Changes that only remove something are admitted as long as there is room for their records. Those that are made without a question are written in any case, for which there is a reserve.
+// a failed write. Changes that only remove something are admitted as long as there is room for their records. Those that are made without a question
+// are written in any case, for which there is a reserve.
 func (s *Store) Admits(n Need) error {
 	if err := s.stalls(); err != nil {
 		return err

@@ -117,14 +117,11 @@ func (k *csvOp) put(ctx *kernels.Context, f, i int, field string, record int) er
 	return nil
 }
 
-// space holds the characters that may surround a number.
-const space = " \t\n\v\f\r"
-
 var csvNumbers = parse.Numbers(csvInt, csvFloat)
 
-func csvInt(s string, bits int) (int64, error) { return parse.Int(strings.Trim(s, space), bits) }
+func csvInt(s string, bits int) (int64, error) { return parse.Int(parse.TrimSpace(s), bits) }
 
-func csvFloat(s string, bits int) (float64, error) { return parse.Float(strings.Trim(s, space), bits) }
+func csvFloat(s string, bits int) (float64, error) { return parse.Float(parse.TrimSpace(s), bits) }
 
 // split appends the wanted fields of a record.
 func (k *csvOp) split(fields []string, record string) ([]string, error) {

@@ -245,7 +245,7 @@ func (b *batch) set(t *tensor.Tensor, index int64, line string, columns []string
 		return nil
 	}
 	number, _, _ := strings.Cut(text, "\x00")
-	number = strings.Trim(number, " \t\n\v\f\r")
+	number = parse.TrimSpace(number)
 	read, ok := numberReaders[t.DType()]
 	if !ok {
 		return status.InvalidArgumentf("Data type %v not supported.", t.DType())

@@ -182,9 +182,6 @@ func newStringLength(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// trimSpaces removes leading and trailing spaces of ASCII. Those of other alphabets stay.
-func trimSpaces(s string) string { return strings.Trim(s, " \t\n\v\f\r") }
-
 // characters counts the bytes that begin a character. Text that is not UTF-8 has a number of characters, too.
 func characters(s string) int {
 	n := 0
@@ -211,7 +208,7 @@ func newStringToNumber(c *kernels.Construction) (any, error) {
 			return err
 		}
 		for i, s := range in.Strings() {
-			if !read(out, i, trimSpaces(s)) {
+			if !read(out, i, parse.TrimSpace(s)) {
 				return status.InvalidArgumentf("StringToNumberOp could not correctly convert string: %s", s)
 			}
 		}

@@ -3,6 +3,7 @@ package strings
 import (
 	lookup "github.com/troupe-run/troupe/containers/table"
 	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/parse"
 	"golang.org/x/text/cases"
 )
 
@@ -32,7 +33,7 @@ func addString(table *kernels.Table) {
 		{Op: "StringNGrams", New: newStringNGrams},
 		{Op: "StringSplit", New: newStringSplit},
 		{Op: "StringSplitV2", New: newStringSplitV2},
-		{Op: "StringStrip", New: kernels.Always(eachString(trimSpaces))},
+		{Op: "StringStrip", New: kernels.Always(eachString(parse.TrimSpace))},
 		{Op: "StringToHashBucket", New: newHashBucket(lookup.Hash64)},
 		{Op: "StringToHashBucketFast", New: newHashBucket(fingerprint64)},
 		{Op: "Fingerprint", New: newFingerprint},

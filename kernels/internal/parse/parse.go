@@ -29,6 +29,9 @@ func Number[T int32 | int64 | uint32 | uint64 | float32 | float64, W int64 | uin
 	}
 }
 
+// TrimSpace removes the characters around a number that C takes for spaces, which are those of ASCII.
+func TrimSpace(s string) string { return strings.Trim(s, " \t\n\v\f\r") }
+
 // Int parses a decimal integer.
 func Int(s string, bits int) (int64, error) { return strconv.ParseInt(s, 10, bits) }
 
