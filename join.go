@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/remote"
+	"github.com/troupe-run/troupe/remote/member"
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
@@ -23,7 +23,7 @@ const (
 // cluster must have no certificates; for others, see client.Discover. seeds are addresses (host:port) or targets of tasks, of which one
 // must answer. If none answers, the error is UNAVAILABLE and lists each seed with its reason.
 func Discover(ctx context.Context, seeds ...string) ([]TaskStatus, error) {
-	_, all, err := remote.Discover(ctx, nil, 0, seeds...)
+	_, all, err := member.Discover(ctx, nil, 0, seeds...)
 	return all, err
 }
 
@@ -55,7 +55,7 @@ func JoinCluster(ctx context.Context, seeds []string, opts ...Option) (*Server, 
 		ctx, cancel = context.WithTimeout(ctx, joinTime)
 		defer cancel()
 	}
-	cluster, known, err := remote.Discover(ctx, o.credentials, seedPatience, seeds...)
+	cluster, known, err := member.Discover(ctx, o.credentials, seedPatience, seeds...)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ type claimant struct {
 	options options
 	cluster *spec.Spec
 	known   []TaskStatus // as the seed reported them
-	machine remote.Machine
+	machine member.Machine
 }
 
 // claim tries to claim a task. If it cannot, why says which process has the task, or what else prevents it. An error is
@@ -121,7 +121,7 @@ func (c *claimant) claim(ctx context.Context, task spec.Task) (s *Server, why st
 			return nil, why + c.lastSeen(task), nil
 		}
 	}
-	if holder := remote.Holder(ctx, c.options.credentials, task.Address); holder != "" {
+	if holder := member.Holder(ctx, c.options.credentials, task.Address); holder != "" {
 		return nil, "it is taken by " + holder, nil
 	}
 	s, err = start(ctx, c.cluster.Proto(), c.options.withTask(task.Job, task.Index))

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/remote"
+	"github.com/troupe-run/troupe/remote/member"
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
@@ -86,7 +86,7 @@ func startLocal(ctx context.Context, jobs map[string]int, o *options) (*LocalClu
 		return nil, err
 	}
 	c.watched, o.http.shared = shared, shared
-	o.together = &remote.Together{}
+	o.together = &member.Together{}
 	// All ports are bound before the first task serves: every task finds the others, and no outgoing connection takes
 	// the port of a later task.
 	for _, t := range declared.Tasks() {

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/internal/network"
 	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/access"
+	"github.com/troupe-run/troupe/remote/member"
 	"github.com/troupe-run/troupe/remote/spec"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -71,7 +72,7 @@ type options struct {
 
 	localHost string // the host of a LocalCluster's tasks
 	firstPort int
-	together  *remote.Together // with the other servers of a LocalCluster; else nil
+	together  *member.Together // with the other servers of a LocalCluster; else nil
 
 	given []string // the names of the options
 	err   error    // of the first invalid option

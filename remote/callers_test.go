@@ -37,6 +37,7 @@ import (
 	"github.com/troupe-run/troupe/remote/internal/link"
 	"github.com/troupe-run/troupe/remote/internal/port"
 	"github.com/troupe-run/troupe/remote/internal/wire"
+	"github.com/troupe-run/troupe/remote/member"
 	"github.com/troupe-run/troupe/remote/observe"
 	"github.com/troupe-run/troupe/remote/observe/ui"
 	"github.com/troupe-run/troupe/remote/spec"
@@ -287,11 +288,7 @@ func (p *protected) can(c caller) (acts []string) {
 		try("act", p.post(ctx, c, credentials, "http://evil.example"))
 		return acts
 	}
-	var as port.Credentials
-	if credentials != nil {
-		as = &taskCredentials{Credentials: credentials}
-	}
-	call := port.Caller(nil, as)
+	call := port.Caller(nil, member.CallWith(credentials))
 	_, err := link.Who(ctx, call, p.node.Address())
 	if err == nil {
 		err = call(ctx, p.node.Address(), healthpb.Health_Check_FullMethodName, &healthpb.HealthCheckRequest{}, &healthpb.HealthCheckResponse{})
@@ -408,7 +405,7 @@ func (p *protected) serve(ctx context.Context, c caller, credentials *access.Cre
 		return err
 	}
 	defer stop(p.T, n)
-	_, err = n.links.Ensure(ctx, p.node.self.Name())
+	_, err = n.Links().Ensure(ctx, p.node.Self().Name())
 	return err
 }
 

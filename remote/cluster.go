@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"sync"
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/actors/cast"
@@ -14,110 +13,87 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/remote/compress"
 	"github.com/troupe-run/troupe/remote/internal/link"
-	"github.com/troupe-run/troupe/remote/internal/membership"
+	"github.com/troupe-run/troupe/remote/member"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// cluster presents the declared cluster to the actors through this node's links.
+// cluster presents the declared cluster to the actors through a member's links.
 type cluster struct {
-	node  *Node
-	tasks []string
-
-	mu    sync.Mutex
-	known map[string][]device.Attributes
+	member *member.Member
+	tasks  []string
 }
 
 var _ actors.Cluster = (*cluster)(nil)
 
-func newCluster(n *Node) *cluster {
-	c := &cluster{node: n}
-	for _, t := range n.spec.Tasks() {
+func newCluster(m *member.Member) *cluster {
+	c := &cluster{member: m}
+	for _, t := range m.Spec().Tasks() {
 		c.tasks = append(c.tasks, t.Name())
 	}
 	return c
 }
 
 // Self returns this task's name.
-func (c *cluster) Self() string { return c.node.self.Name() }
+func (c *cluster) Self() string { return c.member.Self().Name() }
 
 // Tasks returns the declared tasks' names, in order.
 func (c *cluster) Tasks() []string { return c.tasks }
 
 // Known returns a task's devices as of the last time it was reached, or else as gossip describes them.
-func (c *cluster) Known(task string) []device.Attributes {
-	c.mu.Lock()
-	known := c.known[task]
-	c.mu.Unlock()
-	gossip := c.node.gossiping.Load()
-	if known != nil || gossip == nil { // other tasks may ask before it has begun
-		return known
-	}
-	if m, ok := gossip.Member(task); ok && len(m.Devices) > 0 {
-		return m.Devices
-	}
-	return nil
-}
+func (c *cluster) Known(task string) []device.Attributes { return c.member.Known(task) }
 
 // Find is like Known, but first asks a task of which nothing is known.
 func (c *cluster) Find(ctx context.Context, task string) []device.Attributes {
 	if known := c.Known(task); known != nil {
 		return known
 	}
-	if s, ok := c.node.statusOf(task); !ok || c.node.presence.find(ctx, s, false).State != stateUp {
+	if c.member.Find(ctx, task, false) != nil {
 		return nil
 	}
 	if _, err := c.Peer(ctx, task); err != nil {
-		c.node.log.Debug("a task was found but could not be reached", "task", task, "error", err)
+		c.member.Log().Debug("a task was found but could not be reached", "task", task, "error", err)
 	}
 	return c.Known(task)
 }
 
 // Peer reaches a task.
 func (c *cluster) Peer(ctx context.Context, task string) (actors.Peer, error) {
-	p, err := c.node.links.Ensure(ctx, task)
+	p, err := c.member.Reach(ctx, task)
 	if err != nil {
 		return nil, err
 	}
-	found := peer{p}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.known == nil {
-		c.known = map[string][]device.Attributes{}
-	}
-	c.known[task] = found.Devices()
-	return found, nil
+	return peer{p}, nil
 }
 
 // Unseen reports whether the task is waited for, since it has never been seen and the cluster still comes up.
-func (c *cluster) Unseen(task string) bool { return c.node.links.Unseen(task) }
+func (c *cluster) Unseen(task string) bool { return c.member.Links().Unseen(task) }
 
 // Reached returns a task's peer, or nil if the link is not up.
 func (c *cluster) Reached(task string) actors.Peer {
-	if p := c.node.links.Reached(task); p != nil {
+	if p := c.member.Links().Reached(task); p != nil {
 		return peer{p}
 	}
 	return nil
 }
 
-// Down reports whether a task that was once up is gone, as far as the node knows.
+// Down reports whether a task that was once up is gone, as far as the member knows.
 func (c *cluster) Down(task string) bool {
-	gossiped, linked, ok := c.node.sightings(task)
-	return ok && merge(gossiped, linked).State == membership.Down.String()
+	s, ok := c.member.State(task)
+	return ok && s.State == view.StateDown
 }
 
 // State returns what gossip and links know of a task.
 func (c *cluster) State(task string) actors.TaskState {
-	gossiped, linked, ok := c.node.sightings(task)
+	s, ok := c.member.State(task)
 	if !ok {
 		return actors.TaskState{State: view.StateNeverSeen}
 	}
-	s := merge(gossiped, linked)
 	return actors.TaskState{State: s.State, Since: s.Since, Reason: s.Reason}
 }
 
 // Watch reports lost tasks for as long as the links live.
 func (c *cluster) Watch(down func(task string, err error)) {
-	c.node.links.Watch(func(task string, err error) {
+	c.member.Links().Watch(func(task string, err error) {
 		if !cast.Outside(task) { // outside processes are not tasks
 			down(task, err)
 		}

@@ -131,7 +131,7 @@ func (u *declaredUse) admit(task string, tasks int) error {
 
 // guestsOfGuests is the error for a cluster declared at the port of a guest.
 func (n *Node) guestsOfGuests() error {
-	return status.Errorf(status.FailedPrecondition, "%s at %s is a task of a cluster that a client declared: declare clusters at the servers themselves", n.self.Name(), n.self.Address)
+	return status.Errorf(status.FailedPrecondition, "%s at %s is a task of a cluster that a client declared: declare clusters at the servers themselves", n.Self().Name(), n.Self().Address)
 }
 
 // hostOf returns the server to ask for the guest of a task: this process for the master itself, the network for others.
@@ -152,7 +152,7 @@ type ownGuests struct {
 func (g ownGuests) Lend(ctx context.Context, q *wire.LendRequest) (*wire.LendReply, error) {
 	rights, owner := g.cluster.by.Rights, g.cluster.by.Owner
 	rights.Who = "" // sessions of one owner share the cluster
-	if !g.host.proves() {
+	if !g.host.Proves() {
 		owner = unprovenOwner(access.Loopback.String(), owner)
 	}
 	return g.lend(ctx, q, owner, &rights)

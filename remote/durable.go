@@ -41,12 +41,12 @@ func (n *Node) openStore(c Config) (_ *durable.Store, err error) {
 		return nil, err
 	}
 	if durable.OwnerOf(n.dataDir(c)) == "" {
-		if left := leftBehind(c.Data, n.spec.Jobs()); len(left) > 0 {
-			n.log.Warn("the task begins without durable state, beside that of jobs which the cluster does not have; a job that was renamed needs its former name, or its state by troupe data export and import",
+		if left := leftBehind(c.Data, n.Spec().Jobs()); len(left) > 0 {
+			n.Log().Warn("the task begins without durable state, beside that of jobs which the cluster does not have; a job that was renamed needs its former name, or its state by troupe data export and import",
 				"directory", n.dataDir(c), "found", left)
 		}
 	}
-	return durable.Open(n.dataDir(c), durable.Options{Owner: n.self.Name(), Log: n.log, Limit: c.DataLimit, Compaction: c.CompactionRate})
+	return durable.Open(n.dataDir(c), durable.Options{Owner: n.Self().Name(), Log: n.Log(), Limit: c.DataLimit, Compaction: c.CompactionRate})
 }
 
 // maxLeftBehind bounds the directories of others that are logged.
@@ -135,7 +135,7 @@ func (n *Node) restore(c Config, cpus []*devices.CPU) error {
 	if n.store == nil {
 		return nil
 	}
-	n.pictures = containers.NewPictures(n.store, n.log)
+	n.pictures = containers.NewPictures(n.store, n.Log())
 	for _, cpu := range cpus {
 		cpu.Keep(n.pictures, n.lastingOf)
 	}
@@ -154,7 +154,7 @@ func (n *Node) restore(c Config, cpus []*devices.CPU) error {
 		return status.Errorf(status.FailedPrecondition, "%s has the %s %s of the device %s, which this task does not have", n.dataDir(c), at.Kind, at.Name, at.Device)
 	})
 	if err == nil && count > 0 {
-		n.log.Info("durable resources are back", "directory", n.dataDir(c), "resources", count)
+		n.Log().Info("durable resources are back", "directory", n.dataDir(c), "resources", count)
 	}
 	return err
 }

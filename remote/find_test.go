@@ -26,6 +26,7 @@ import (
 	"github.com/troupe-run/troupe/remote/internal/profiler"
 	pb "github.com/troupe-run/troupe/remote/internal/profiler/profilerpb"
 	"github.com/troupe-run/troupe/remote/internal/wire"
+	"github.com/troupe-run/troupe/remote/member"
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
@@ -75,7 +76,7 @@ func (s *strangers) host(task int) *simnet.Host {
 // connect connects the tasks. The next request is sent before either can have learned of the other.
 func (s *strangers) connect() {
 	s.Helper()
-	if other := s.nodes[0].Status()[1]; other.State == stateUp {
+	if other := s.nodes[0].Status()[1]; other.State == view.StateUp {
 		s.Fatalf("%s has been heard of", other.Task)
 	}
 	s.net.Cut(s.host(0), s.host(1), false)
@@ -146,7 +147,7 @@ var asked = map[string]struct {
 		a := &wire.ClusterStatus{}
 		s.must(0, method, &wire.StatusRequest{}, a)
 		for _, t := range a.Tasks {
-			if t.State != stateUp || len(t.Devices) != 2 {
+			if t.State != view.StateUp || len(t.Devices) != 2 {
 				s.Errorf("%s is %s (%s), with the devices %v", t.Task, t.State, t.Reason, t.Devices)
 			}
 		}
@@ -156,7 +157,7 @@ var asked = map[string]struct {
 		seen := &view.Cluster{}
 		s.must(0, method, &view.Query{Cluster: true}, seen)
 		for _, t := range seen.Tasks {
-			if t.State != stateUp || t.Process == nil || len(t.Devices) != 2 {
+			if t.State != view.StateUp || t.Process == nil || len(t.Devices) != 2 {
 				s.Errorf("%s is %s (%s): %v", t.Task, t.State, t.Reason, t)
 			}
 		}
@@ -165,7 +166,7 @@ var asked = map[string]struct {
 		handle := s.open(1, queue)
 		s.connect()
 		a := &view.Graph{}
-		s.must(0, method, &view.GraphQuery{Task: s.nodes[1].self.Name(), Session: view.SessionName(handle)}, a)
+		s.must(0, method, &view.GraphQuery{Task: s.nodes[1].Self().Name(), Session: view.SessionName(handle)}, a)
 		if a.Nodes < 2 {
 			s.Errorf("the graph is %v", a)
 		}
@@ -193,7 +194,7 @@ var asked = map[string]struct {
 	}},
 	wire.OperatorDrain: {test: func(s *strangers, method string) {
 		s.connect()
-		s.must(0, method, &wire.DrainRequest{Task: s.nodes[1].self.Name(), Within: int64(time.Minute)}, &wire.DrainAnswer{})
+		s.must(0, method, &wire.DrainRequest{Task: s.nodes[1].Self().Name(), Within: int64(time.Minute)}, &wire.DrainAnswer{})
 		if within := <-s.drained; within != time.Minute {
 			s.Errorf("the task is to end within %v", within)
 		}
@@ -310,7 +311,7 @@ func TestTasksThatAreNotThere(t *testing.T) {
 				s.start(0)
 				why, wait := "refused", time.Duration(0)
 				if hostGone {
-					why, wait = "did not answer", reachTime
+					why, wait = "did not answer", member.LocateTime
 				}
 				expect := func(what, reason string, most time.Duration, since time.Time) {
 					t.Helper()
@@ -348,7 +349,7 @@ func TestTasksThatAreNotThere(t *testing.T) {
 				<-time.After(time.Minute)
 				began = time.Now()
 				_, _, err = s.nodes[0].Cancel(t.Context(), access.Peer{}, 1)
-				if troupestatus.CodeOf(err) != troupestatus.NotFound || !strings.Contains(err.Error(), s.nodes[0].spec.Tasks()[1].Name()) {
+				if troupestatus.CodeOf(err) != troupestatus.NotFound || !strings.Contains(err.Error(), s.nodes[0].Spec().Tasks()[1].Name()) {
 					t.Errorf("the error is %v", err)
 				}
 				expect("the end of a step", err.Error(), wait, began)

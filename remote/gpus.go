@@ -26,26 +26,26 @@ func (n *Node) openGPUs(c Config, host *tensor.Pool) ([]devices.Device, error) {
 		return nil, err
 	}
 	for _, note := range notes {
-		n.log.Info(note)
+		n.Log().Info(note)
 	}
 	var opened []devices.Device
 	for i, p := range plans {
-		name := fmt.Sprintf("%s/device:GPU:%d", n.self.Name(), i)
-		d, err := c.GPUs.Open(p, devices.Place{Name: name, Job: c.Job, System: n.port.System(), Host: host, Log: c.Log})
+		name := fmt.Sprintf("%s/device:GPU:%d", n.Self().Name(), i)
+		d, err := c.GPUs.Open(p, devices.Place{Name: name, Job: c.Job, System: n.Port().System(), Host: host, Log: c.Log})
 		if err != nil {
 			return nil, errors.Join(err, closeAll(opened))
 		}
 		opened = append(opened, d)
-		n.log.Info("a GPU is used", "device", name, "memory", d.MemoryLimit(), "card", d.Description())
+		n.Log().Info("a GPU is used", "device", name, "memory", d.MemoryLimit(), "card", d.Description())
 	}
 	switch {
 	case errors.Is(why, cuda.ErrWithout) && c.GPUConfig.GetDeviceCount()["GPU"] == 0:
 		// Most builds have no CUDA, and most of their users ask for no GPU.
-		n.log.Debug("no GPU is used", "reason", why)
+		n.Log().Debug("no GPU is used", "reason", why)
 	case len(found) == 0:
-		n.log.Info("no GPU is used", "reason", why)
+		n.Log().Info("no GPU is used", "reason", why)
 	case len(plans) == 0:
-		n.log.Info("no GPU is used", "reason", fmt.Sprintf("the config leaves none of %d cards", len(found)))
+		n.Log().Info("no GPU is used", "reason", fmt.Sprintf("the config leaves none of %d cards", len(found)))
 	}
 	return opened, nil
 }

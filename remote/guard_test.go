@@ -270,7 +270,7 @@ const (
 func TestEveryMethodIsGuarded(t *testing.T) {
 	g := guardTasks(t, 2, Config{CPUs: 1, SecretFile: secretFile(t, "s"), Actors: waiters(nil)}, `rules: [{who: "client:none", may: []}]`, "none")
 	known := map[string]bool{}
-	for _, method := range g.node.port.Services().Methods() {
+	for _, method := range g.node.Port().Services().Methods() {
 		known[method] = true
 		if unguarded[method] != "" {
 			if len(admissions[method]) > 0 {

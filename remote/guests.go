@@ -126,9 +126,9 @@ func (g *guests) bind(ctx context.Context, id uint64, held *guest, task spec.Tas
 func (g *guests) admitLocked(id uint64, held *guest) (older []uint64, err error) {
 	switch {
 	case g.closed:
-		return nil, g.host.shuttingDown()
+		return nil, g.host.ShuttingDown()
 	case g.all[id] != nil:
-		return nil, status.Errorf(status.AlreadyExists, "%s is part of that cluster already, as %s", g.host.self.Name(), g.all[id].node.self.Name())
+		return nil, status.Errorf(status.AlreadyExists, "%s is part of that cluster already, as %s", g.host.Self().Name(), g.all[id].node.Self().Name())
 	}
 	older = g.supersededLocked(held.master)
 	used := newDeclaredUse(held.master.owner)
@@ -137,7 +137,7 @@ func (g *guests) admitLocked(id uint64, held *guest) (older []uint64, err error)
 			used.add(h.master.owner, h.tasks)
 		}
 	}
-	return older, used.admit(g.host.self.Name(), held.tasks)
+	return older, used.admit(g.host.Self().Name(), held.tasks)
 }
 
 // lentHost returns the address whose host a guest uses: the server's own. If the server's own host is local, such as localhost, which means
@@ -153,11 +153,12 @@ func lentHost(own, declared string) string {
 // others, whose ports are not known yet.
 func (g *guests) listen(task spec.Task, ceiling *actors.Rights) (*Node, error) {
 	c := g.host.config
+	c.Bind = g.host.Bound()
 	at := func(address string) (string, error) {
 		host, _, err := net.SplitHostPort(address)
 		return net.JoinHostPort(host, "0"), err
 	}
-	address, err := at(lentHost(g.host.self.Address, task.Address))
+	address, err := at(lentHost(g.host.Self().Address, task.Address))
 	if err == nil && c.Bind != "" {
 		c.Bind, err = at(c.Bind)
 	}
@@ -189,10 +190,9 @@ func (n *Node) join(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	if self, ok := s.ByName(n.self.Name()); !ok || self != n.self {
-		return status.InvalidArgumentf("The cluster %v does not have %v", s, n.self)
+	if err := n.Rejoin(s); err != nil {
+		return err
 	}
-	n.spec = s
 	return n.Serve(ctx)
 }
 
@@ -222,7 +222,7 @@ func (g *guests) find(cluster uint64) (*guest, error) {
 }
 
 func (g *guests) absent() error {
-	return status.Errorf(status.NotFound, "%s is not, or no longer, part of that cluster", g.host.self.Name())
+	return status.Errorf(status.NotFound, "%s is not, or no longer, part of that cluster", g.host.Self().Name())
 }
 
 func (g *guests) end(cluster uint64) {
@@ -243,7 +243,7 @@ func (g *guests) endLocked(cluster uint64, before func(*guest)) {
 		before(held)
 		held.joining.Do(func() { held.joined = g.absent() }) // a node must not start while it stops
 		if err := held.node.Stop(context.Background()); err != nil {
-			g.host.log.Warn("a guest did not stop in order", "task", held.node.self.Name(), "error", err)
+			g.host.Log().Warn("a guest did not stop in order", "task", held.node.Self().Name(), "error", err)
 		}
 	})
 }

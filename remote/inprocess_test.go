@@ -182,7 +182,7 @@ func TestTasksOfAProcess(t *testing.T) {
 				}
 			}
 			for i, n := range nodes {
-				s := n.links.Stats()
+				s := n.Links().Stats()
 				if moved := s.BytesSent + s.BytesReceived + s.BytesCopied + s.BytesLent + s.BytesRead; (moved > 0) != sent {
 					t.Errorf("task %d: %+v", i, s)
 				}
@@ -196,7 +196,7 @@ func TestTasksOfAProcess(t *testing.T) {
 					t.Error(err)
 				}
 				if used := n.task.Devices[0].Pool().Stats().InUse; used != 0 {
-					t.Errorf("%d bytes of the memory of %s are in use", used, n.self)
+					t.Errorf("%d bytes of the memory of %s are in use", used, n.Self())
 				}
 			}
 			if used := tensor.Host.Stats().InUse; used != host {

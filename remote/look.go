@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/internal/link"
+	"github.com/troupe-run/troupe/remote/member"
 )
 
 // lookTime bounds the wait for other tasks, unless the caller's context ends earlier.
@@ -39,15 +40,15 @@ func (n *Node) See(ctx context.Context, q *view.Query) *view.Cluster {
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	out := &view.Cluster{Task: n.self.Name(), Spec: n.specForOthers().String(), Exposed: n.exposed()}
+	out := &view.Cluster{Task: n.Self().Name(), Spec: n.SpecForOthers().String(), Exposed: n.Exposed()}
 	all := n.Status()
 	if only := q.GetTasks(); len(only) > 0 {
-		all = slices.DeleteFunc(all, func(s TaskStatus) bool { return !slices.Contains(only, s.Task) })
+		all = slices.DeleteFunc(all, func(s member.TaskStatus) bool { return !slices.Contains(only, s.Task) })
 	}
 	out.Tasks = make([]*view.Task, len(all))
 	var asked sync.WaitGroup
 	for i, s := range all {
-		asked.Go(contain.Func(n.log, "A look at "+s.Task, func() { out.Tasks[i] = n.seeTask(ctx, s, q) }, nil))
+		asked.Go(contain.Func(n.Log(), "A look at "+s.Task, func() { out.Tasks[i] = n.seeTask(ctx, s, q) }, nil))
 	}
 	asked.Wait()
 	out.Clock = time.Now().UnixNano()
@@ -56,7 +57,7 @@ func (n *Node) See(ctx context.Context, q *view.Query) *view.Cluster {
 }
 
 // seeTask returns the state of one task of the cluster, as far as the query asks for it.
-func (n *Node) seeTask(ctx context.Context, s TaskStatus, q *view.Query) *view.Task {
+func (n *Node) seeTask(ctx context.Context, s member.TaskStatus, q *view.Query) *view.Task {
 	t := &view.Task{Task: s.Task}
 	if of := q.GetEventsAfterOf(); len(of) > 0 || len(q.GetTasks()) > 0 { // each task gets only its own part of the query
 		after := q.GetEventsAfter()
@@ -65,10 +66,10 @@ func (n *Node) seeTask(ctx context.Context, s TaskStatus, q *view.Query) *view.T
 		}
 		q = &view.Query{Sections: q.Sections, Cluster: q.Cluster, Detail: q.Detail, Step: q.Step, Limit: q.Limit, EventsAfter: after}
 	}
-	if s.Task == n.self.Name() {
+	if s.Task == n.Self().Name() {
 		t = n.task.See(q)
 	} else if q.GetCluster() {
-		if s = n.presence.find(ctx, s, false); s.State == stateUp {
+		if s = n.Locate(ctx, s); s.State == view.StateUp {
 			seen, err := n.task.Ask(ctx, s.Task, q)
 			if err != nil {
 				s.State, s.Reason = view.StateSilent, err.Error()
@@ -87,7 +88,7 @@ func (n *Node) seeTask(ctx context.Context, s TaskStatus, q *view.Query) *view.T
 // Graph returns a page of a session's graph. Errors: NOT_FOUND for a task that the cluster does not have and for a session whose master the
 // task is not, UNAVAILABLE for a task that is not up. It waits for another task until ctx ends, but at most 2 s.
 func (n *Node) Graph(ctx context.Context, q *view.GraphQuery) (*view.Graph, error) {
-	task := cmp.Or(q.GetTask(), n.self.Name())
+	task := cmp.Or(q.GetTask(), n.Self().Name())
 	g, err := n.graph(ctx, task, q)
 	if err != nil {
 		return nil, err
@@ -99,28 +100,15 @@ func (n *Node) Graph(ctx context.Context, q *view.GraphQuery) (*view.Graph, erro
 }
 
 func (n *Node) graph(ctx context.Context, task string, q *view.GraphQuery) (*view.Graph, error) {
-	if task == n.self.Name() {
+	if task == n.Self().Name() {
 		return n.task.Graph(q), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	if err := n.find(ctx, task, false); err != nil {
+	if err := n.Find(ctx, task, false); err != nil {
 		return nil, err
 	}
 	return n.task.AskGraph(ctx, q)
-}
-
-// find looks for a task that may be up though nothing is known of it yet, within ctx and for a bounded time. UNAVAILABLE says why it is not
-// up. NOT_FOUND: the cluster has no such task. mail means that messages to programs' actors will follow.
-func (n *Node) find(ctx context.Context, task string, mail bool) error {
-	s, known := n.statusOf(task)
-	if !known {
-		return status.Errorf(status.NotFound, "the cluster has no task %q", task)
-	}
-	if s = n.presence.find(ctx, s, mail); s.State != stateUp {
-		return status.Errorf(status.Unavailable, "%s is %s: %s", task, s.State, s.Reason)
-	}
-	return nil
 }
 
 // complete adds to the state of the task what only the node knows.
@@ -129,16 +117,16 @@ func (n *Node) complete(q *view.Query, t *view.Task) {
 		return len(q.GetSections()) == 0 || slices.Contains(q.GetSections(), section)
 	}
 	t.Process = n.process()
-	t.Totals.ClientConnections = int64(n.port.Connections())
-	for _, k := range slices.Concat(roles.Kinds(n.port.System()), n.cast.Kinds()) {
+	t.Totals.ClientConnections = int64(n.Port().Connections())
+	for _, k := range slices.Concat(roles.Kinds(n.Port().System()), n.Cast().Kinds()) {
 		t.Totals.Actors = append(t.Totals.Actors, &view.ActorKind{Kind: k.Kind, Actors: int64(k.Actors), Waiting: int64(k.Waiting), Handled: k.Handled, Panics: k.Panics, Restarts: k.Restarts})
 	}
 	t.Data = n.data()
-	stats := n.links.Stats()
+	stats := n.Links().Stats()
 	t.Totals.BytesSent, t.Totals.BytesReceived = stats.BytesSent+stats.BytesLent, stats.BytesReceived+stats.BytesRead
 	if wants("links") {
-		for _, task := range n.spec.Tasks() {
-			if task != n.self {
+		for _, task := range n.Spec().Tasks() {
+			if task != n.Self() {
 				t.Links = append(t.Links, n.linkTo(task.Name()))
 			}
 		}
@@ -156,7 +144,7 @@ func (n *Node) asks(limit int, t *view.Task) {
 	if limit <= 0 || limit > actors.MostListed {
 		limit = actors.MostListed
 	}
-	made, all := n.cast.Asks(limit)
+	made, all := n.Cast().Asks(limit)
 	for _, a := range made {
 		v := &view.Ask{Id: a.ID, Actor: a.By, Blocks: a.Blocks, ToTask: a.To.Task, To: a.To.Name, Type: a.Type, Began: a.Began.UnixNano()}
 		if a.Forwards != (cast.Ref{}) {
@@ -164,7 +152,7 @@ func (n *Node) asks(limit int, t *view.Task) {
 		}
 		t.Asks = append(t.Asks, v)
 	}
-	held, more := n.cast.Held(limit)
+	held, more := n.Cast().Held(limit)
 	for _, h := range held {
 		t.Held = append(t.Held, &view.Held{Ask: &view.Asked{Task: h.Asker.Task, Id: h.Asker.Name}, Actor: h.Actor.Name, State: h.State,
 			ActorState: h.Actor.State, Waiting: int64(h.Actor.Waiting)})
@@ -176,7 +164,7 @@ func (n *Node) asks(limit int, t *view.Task) {
 
 func (n *Node) linkTo(task string) *view.Link {
 	l := &view.Link{Task: task}
-	st, err := n.links.State(task)
+	st, err := n.Links().State(task)
 	if err != nil {
 		l.State, l.Reason = "none", err.Error()
 		return l
@@ -205,7 +193,7 @@ func (n *Node) linkTo(task string) *view.Link {
 
 // actors lists the actors of the runtime and of the program on this task, by kind and name.
 func (n *Node) actors() []*view.Actor {
-	list := append(roles.List(n.port.System()), n.cast.List()...)
+	list := append(roles.List(n.Port().System()), n.Cast().List()...)
 	slices.SortFunc(list, func(a, b roles.Status) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
 	out := make([]*view.Actor, len(list))
 	for i, a := range list {

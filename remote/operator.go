@@ -56,8 +56,8 @@ func (n *Node) may(ctx context.Context, a access.Action) error {
 // ClusterStatus returns Status as a message, after looking for tasks that this one has not learned of yet, for at most 2 s.
 func (n *Node) ClusterStatus(ctx context.Context) *wire.ClusterStatus {
 	by := access.Looker(ctx)
-	out := &wire.ClusterStatus{Task: n.self.Name(), Spec: n.specForOthers().String(), Exposed: n.exposed()}
-	for _, s := range n.presence.findAll(ctx) {
+	out := &wire.ClusterStatus{Task: n.Self().Name(), Spec: n.SpecForOthers().String(), Exposed: n.Exposed()}
+	for _, s := range n.LocateAll(ctx) {
 		t := &wire.TaskStatus{Task: s.Task, Address: s.Address, State: s.State, Reason: s.Reason, Boot: s.Boot}
 		if !s.Since.IsZero() {
 			t.Since = s.Since.UnixNano()
@@ -132,8 +132,8 @@ func (n *Node) drainAs(ctx context.Context, caller *gateway.Caller, by, task str
 	if within < 0 || within > MaxDrain {
 		return status.InvalidArgumentf("A task drains for at most %v, not %v", MaxDrain, within)
 	}
-	if _, known := n.spec.ByName(task); !known {
-		return status.Errorf(status.NotFound, "the cluster has no task %s: it is %v", view.Line(task), n.spec)
+	if _, known := n.Spec().ByName(task); !known {
+		return status.Errorf(status.NotFound, "the cluster has no task %s: it is %v", view.Line(task), n.Spec())
 	}
 	asked, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -154,7 +154,7 @@ func (n *Node) cancelAs(ctx context.Context, caller *gateway.Caller, by string, 
 	a, known, missed, failures := n.cancelStep(ctx, step, by, owner)
 	switch {
 	case a != nil:
-		n.log.Info("a step was cancelled by an operator", "step", step, "session", a.Session, "task", a.Master, "by", by)
+		n.Log().Info("a step was cancelled by an operator", "step", step, "session", a.Session, "task", a.Master, "by", by)
 		caller.Cancelled(fmt.Sprintf("%s of session %s on %s", detail, a.Session, a.Master), nil)
 		return a, nil
 	case known:
@@ -193,11 +193,11 @@ func (n *Node) cancelStep(ctx context.Context, step uint64, by, owner string) (a
 	}
 	what := "The end of a step on "
 	for _, guest := range n.declare.Tasks() {
-		asked.Go(contain.Func(n.log, what+guest.Name(), func() { ask(guest.Name(), guest) }, nil))
+		asked.Go(contain.Func(n.Log(), what+guest.Name(), func() { ask(guest.Name(), guest) }, nil))
 	}
 	for _, s := range n.Status() {
-		asked.Go(contain.Func(n.log, what+s.Task, func() {
-			if s := n.presence.find(ctx, s, false); s.State == stateUp {
+		asked.Go(contain.Func(n.Log(), what+s.Task, func() {
+			if s := n.Locate(ctx, s); s.State == view.StateUp {
 				ask(s.Task, n.task)
 			} else {
 				mu.Lock()
@@ -215,8 +215,8 @@ func (n *Node) cancelStep(ctx context.Context, step uint64, by, owner string) (a
 // TaskActors lists the actors of the runtime and of the program on this task, for remote operators.
 func (n *Node) TaskActors(ctx context.Context) *wire.TaskActors {
 	by := access.Looker(ctx)
-	out := &wire.TaskActors{Task: n.self.Name()}
-	list := append(roles.List(n.port.System()), n.cast.List()...)
+	out := &wire.TaskActors{Task: n.Self().Name()}
+	list := append(roles.List(n.Port().System()), n.Cast().List()...)
 	slices.SortFunc(list, func(a, b roles.Status) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
 	for _, a := range list {
 		if !by.ShowsActor(a.Kind, a.Name) {

@@ -23,9 +23,9 @@ func (n *Node) process() *view.Process {
 	if err != nil {
 		host = "" // Host is for people, who also have the address
 	}
-	p := &view.Process{Boot: strconv.FormatUint(n.boot, 16), Version: Version(), Host: host, Pid: int64(os.Getpid()), Process: processID, Started: n.started.UnixNano(),
+	p := &view.Process{Boot: strconv.FormatUint(n.Boot(), 16), Version: Version(), Host: host, Pid: int64(os.Getpid()), Process: processID, Started: n.Started().UnixNano(),
 		Clock: time.Now().UnixNano(), MemoryInUse: tensor.Process.Held(), MemoryLimit: tensor.Process.Limit(), Heap: int64(heap[0].Value.Uint64()),
-		Goroutines: int64(runtime.NumGoroutine()), Processors: int64(runtime.GOMAXPROCS(0)), Secret: n.secret != nil}
+		Goroutines: int64(runtime.NumGoroutine()), Processors: int64(runtime.GOMAXPROCS(0)), Secret: n.Secret() != nil}
 	if k := n.config.Credentials; k != nil {
 		v := k.Validity()
 		p.CertificateFrom, p.CertificateUntil = v.From.UnixNano(), v.Until.UnixNano()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/troupe-run/troupe/remote/access"
 	pb "github.com/troupe-run/troupe/remote/internal/profiler/profilerpb"
+	"github.com/troupe-run/troupe/remote/member"
 )
 
 // TestProfilesOfASecuredCluster checks that TensorFlow's profiler service is guarded like the port: callers without credentials are told
@@ -50,7 +51,7 @@ func TestProfilesOfASecuredCluster(t *testing.T) {
 		c.Guard = access.NewGuard(tokens, policy, nil)
 		c.Credentials = a.load(t, a.ca, access.TaskName(c.Job, 0), true, "127.0.0.1")
 	})
-	for deadline := time.Now().Add(20 * time.Second); slices.ContainsFunc(ps.Status(), func(s TaskStatus) bool { return s.State != "up" }); runtime.Gosched() {
+	for deadline := time.Now().Add(20 * time.Second); slices.ContainsFunc(ps.Status(), func(s member.TaskStatus) bool { return s.State != "up" }); runtime.Gosched() {
 		if time.Now().After(deadline) {
 			t.Fatalf("the tasks are %v", ps.Status())
 		}
@@ -111,8 +112,8 @@ func TestProfilesOfASecuredCluster(t *testing.T) {
 				t.Errorf("the profile has %d tasks", n)
 			}
 			for _, n := range []*Node{ps, worker} {
-				if !strings.Contains(monitor.GetData(), n.self.Name()+": busy ") {
-					t.Errorf("the monitor tells nothing of %s: %s", n.self.Name(), monitor.GetData())
+				if !strings.Contains(monitor.GetData(), n.Self().Name()+": busy ") {
+					t.Errorf("the monitor tells nothing of %s: %s", n.Self().Name(), monitor.GetData())
 				}
 			}
 		})

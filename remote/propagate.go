@@ -81,7 +81,7 @@ func (p *propagation) Open(ctx context.Context, by gateway.Declarer, def *cluste
 		return nil, nil, err
 	}
 	// The client may write this server's address as its own machine knows it.
-	if self.Name() == p.host.self.Name() && hosts.Len() == p.host.spec.Len() && hosts.Clash(self.Name(), p.host.spec, self.Name()) == "" {
+	if self.Name() == p.host.Self().Name() && hosts.Len() == p.host.Spec().Len() && hosts.Clash(self.Name(), p.host.Spec(), self.Name()) == "" {
 		return p.host.task, func(string) {}, nil // it is the cluster that the servers were started with
 	}
 	ctx, cancel := context.WithTimeout(ctx, propagateTime)
@@ -101,13 +101,13 @@ func (p *propagation) Open(ctx context.Context, by gateway.Declarer, def *cluste
 
 // own returns this server's task in a cluster, found by the address that the client called or by the server's own.
 func (p *propagation) own(hosts *spec.Spec, target string) (spec.Task, error) {
-	for _, address := range []string{target, p.host.self.Address} {
+	for _, address := range []string{target, p.host.Self().Address} {
 		if t, ok := hosts.ByAddress(address); ok {
 			return t, nil
 		}
 	}
 	return spec.Task{}, status.InvalidArgumentf("The master (current machine) is not included in the provided cluster_def. %v: it is neither %s nor %s",
-		hosts, target, p.host.self.Address)
+		hosts, target, p.host.Self().Address)
 }
 
 // enter finds or creates the cluster for a session to be opened.
@@ -124,7 +124,7 @@ func (p *propagation) enter(by gateway.Declarer, hosts *spec.Spec, self spec.Tas
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, p.host.shuttingDown()
+		return nil, p.host.ShuttingDown()
 	}
 	c := p.declared[key]
 	if c == nil {
@@ -132,7 +132,7 @@ func (p *propagation) enter(by gateway.Declarer, hosts *spec.Spec, self spec.Tas
 		for _, other := range p.declared {
 			used.add(other.by.Owner, other.hosts.Len())
 		}
-		if err := used.admit(p.host.self.Name(), hosts.Len()); err != nil {
+		if err := used.admit(p.host.Self().Name(), hosts.Len()); err != nil {
 			return nil, err
 		}
 		c = &declaredCluster{by: by, id: newClusterID(), hosts: hosts, self: self, sessions: map[string]struct{}{}}
@@ -153,7 +153,7 @@ func (p *propagation) refusal(c *declaredCluster, err error) error {
 	case c.superseded != "":
 		return c.replaced()
 	case p.closed:
-		return p.host.shuttingDown()
+		return p.host.ShuttingDown()
 	}
 	return err
 }
@@ -205,10 +205,10 @@ func (p *propagation) start(ctx context.Context, c *declaredCluster) (*actors.Ta
 	var mu sync.Mutex
 	joined, text := c.hosts, c.hosts.String()
 	err := p.each(ctx, c, func(ctx context.Context, c *declaredCluster, t spec.Task) error {
-		q := &wire.LendRequest{Cluster: c.id, Spec: text, Task: t.Name(), Master: c.self.Name(), Boot: p.host.boot,
+		q := &wire.LendRequest{Cluster: c.id, Spec: text, Task: t.Name(), Master: c.self.Name(), Boot: p.host.Boot(),
 			Owner: c.by.Owner, Who: c.by.Rights.Who, Files: uint32(c.by.Rights.Files)}
-		if p.host.secret != nil {
-			q.Proof = p.host.secret.SignGuest(lendParts(q)...)
+		if p.host.Secret() != nil {
+			q.Proof = p.host.Secret().SignGuest(lendParts(q)...)
 		}
 		lent, err := p.hostOf(c, t).Lend(ctx, q)
 		if err != nil {
@@ -302,13 +302,9 @@ func newClusterID() uint64 {
 	return binary.LittleEndian.Uint64(b[:]) | 1
 }
 
-func (n *Node) shuttingDown() error {
-	return status.Errorf(status.Unavailable, "The server of %s is shutting down", n.self.Name())
-}
-
 // call calls a method of the server that hosts a task.
 func (n *Node) call(ctx context.Context, t spec.Task, method string, request, answer proto.Message) error {
-	return n.port.Call(ctx, t.Address, method, request, answer)
+	return n.Port().Call(ctx, t.Address, method, request, answer)
 }
 
 func (p *propagation) renew(ctx context.Context, c *declaredCluster, t spec.Task) error {
@@ -360,7 +356,7 @@ func (p *propagation) beat(c *declaredCluster) bool {
 	ctx, cancel := context.WithTimeout(c.life, guestPulse)
 	defer cancel()
 	if err := p.each(ctx, c, p.renew); err != nil && c.life.Err() == nil {
-		p.host.log.Warn("a part of a declared cluster is gone", "error", err)
+		p.host.Log().Warn("a part of a declared cluster is gone", "error", err)
 	}
 	return c.task.Sessions() > 0
 }
@@ -379,7 +375,7 @@ func (p *propagation) end(c *declaredCluster) {
 		return err
 	})
 	if err != nil {
-		p.host.log.Info("a declared cluster ended without notifying all of its tasks; those end with their lease", "error", err)
+		p.host.Log().Info("a declared cluster ended without notifying all of its tasks; those end with their lease", "error", err)
 	}
 }
 

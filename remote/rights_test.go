@@ -396,8 +396,8 @@ func TestListsShowWhatMayBeUsed(t *testing.T) {
 // served returns a node as the only task of an endpoint.
 func served(n *Node) *observe.Tasks {
 	tasks := &observe.Tasks{}
-	tasks.Declare(n.self.Name())
-	tasks.Serve(n.self.Name(), n)
+	tasks.Declare(n.Self().Name())
+	tasks.Serve(n.Self().Name(), n)
 	return tasks
 }
 

@@ -45,7 +45,7 @@ func (g *guests) supersededLocked(by clusterMaster) (older []uint64) {
 
 // notifyReplaced notifies the older master of a guest's cluster that it is replaced, and by which master.
 func (g *guests) notifyReplaced(cluster uint64, old *guest, by spec.Task) {
-	log := g.host.log.With("master", by.Name(), "older", old.master.Address, "younger", by.Address)
+	log := g.host.Log().With("master", by.Name(), "older", old.master.Address, "younger", by.Address)
 	log.Info("a guest ends, since another process has its master's name")
 	ctx, cancel := context.WithTimeout(context.Background(), supersedeTime)
 	defer cancel()
@@ -89,7 +89,7 @@ func (p *propagation) endSessions(c *declaredCluster) {
 	if by == "" || c.task == nil {
 		return
 	}
-	p.host.log.Warn("the sessions of a declared cluster end, since another process has their master's name", "master", c.self.Name(), "older", c.self.Address, "younger", by)
+	p.host.Log().Warn("the sessions of a declared cluster end, since another process has their master's name", "master", c.self.Name(), "older", c.self.Address, "younger", by)
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
 	var all sync.WaitGroup
@@ -100,7 +100,7 @@ func (p *propagation) endSessions(c *declaredCluster) {
 		}
 		all.Go(func() {
 			if err := session.Close(ctx, c.lost(handle)); err != nil {
-				p.host.log.Warn("a session did not end in time", "session", handle, "error", err)
+				p.host.Log().Warn("a session did not end in time", "session", handle, "error", err)
 			}
 		})
 	}

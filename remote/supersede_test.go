@@ -216,7 +216,7 @@ func TestOlderMasterEndsBeforeTheYoungerBegins(t *testing.T) {
 	clusters[0].starting.Lock() // the cluster is not taken down yet
 	defer clusters[0].starting.Unlock()
 	_, err := worker.declare.guests.Lend(t.Context(), &wire.LendRequest{Cluster: 2, Spec: "master=localhost:1;worker=" + worker.Address(),
-		Task: spec.TaskName("worker", 0), Master: spec.TaskName("master", 0), Boot: older.boot + 1, Owner: "loopback"})
+		Task: spec.TaskName("worker", 0), Master: spec.TaskName("master", 0), Boot: older.Boot() + 1, Owner: "loopback"})
 	if err != nil {
 		t.Fatal(err)
 	}

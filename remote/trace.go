@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/access"
+	"github.com/troupe-run/troupe/remote/member"
 )
 
 // Limits of a trace and intervals of its collection.
@@ -44,12 +45,12 @@ func (n *Node) Trace(ctx context.Context, q *view.TraceQuery) (*view.Trace, erro
 	}
 	defer n.traces.Add(-1)
 
-	out := &view.Trace{Task: n.self.Name()}
+	out := &view.Trace{Task: n.Self().Name()}
 	var reached []*view.TaskTrace
 	for _, s := range n.traced(ctx, q) {
 		t := &view.TaskTrace{Task: s.Task}
 		out.Tasks = append(out.Tasks, t)
-		if s.State == stateUp {
+		if s.State == view.StateUp {
 			reached = append(reached, t)
 		} else {
 			t.Reason = fmt.Sprintf("it was not reached: it is %s: %s", s.State, s.Reason)
@@ -63,7 +64,7 @@ func (n *Node) Trace(ctx context.Context, q *view.TraceQuery) (*view.Trace, erro
 	c.opening.Add(len(reached))
 	var work sync.WaitGroup
 	for _, t := range reached {
-		work.Go(contain.Func(n.log, "A trace of "+t.Task, func() { c.collect(ctx, t) }, nil))
+		work.Go(contain.Func(n.Log(), "A trace of "+t.Task, func() { c.collect(ctx, t) }, nil))
 	}
 	work.Go(func() {
 		c.opening.Wait()
@@ -80,12 +81,12 @@ func (n *Node) Trace(ctx context.Context, q *view.TraceQuery) (*view.Trace, erro
 }
 
 // traced returns the tasks to trace: this one, or all tasks of the cluster, after looking for them.
-func (n *Node) traced(ctx context.Context, q *view.TraceQuery) []TaskStatus {
+func (n *Node) traced(ctx context.Context, q *view.TraceQuery) []member.TaskStatus {
 	if q.GetCluster() {
-		return n.presence.findAll(ctx)
+		return n.LocateAll(ctx)
 	}
-	s, _ := n.statusOf(n.self.Name())
-	return []TaskStatus{s}
+	s, _ := n.StatusOf(n.Self().Name())
+	return []member.TaskStatus{s}
 }
 
 // collection is a trace being collected.
@@ -159,7 +160,7 @@ func (c *collection) query(ctx context.Context, t *view.TaskTrace, q *view.Trace
 	if trip := time.Since(asked); t.Clock == 0 || int64(trip/2) < t.OffsetError {
 		t.Offset, t.OffsetError = a.Clock-asked.UnixNano()-int64(trip/2), int64(trip/2)
 	}
-	if t.Task == c.node.self.Name() {
+	if t.Task == c.node.Self().Name() {
 		t.Offset, t.OffsetError = 0, 0
 	}
 	t.Clock, t.More = a.Clock, a.More

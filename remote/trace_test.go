@@ -156,12 +156,12 @@ func TestTraceOfTime(t *testing.T) {
 		}
 	}
 	alone, err := nodes[1].Trace(t.Context(), &view.TraceQuery{Duration: int64(300 * time.Millisecond)})
-	if err != nil || len(alone.Tasks) != 1 || alone.Tasks[0].Task != nodes[1].self.Name() {
+	if err != nil || len(alone.Tasks) != 1 || alone.Tasks[0].Task != nodes[1].Self().Name() {
 		t.Errorf("%v, %v", alone, err)
 	}
 	for _, n := range nodes {
 		if open := n.Task().TraceWindows(); open != 0 {
-			t.Errorf("%s has %d windows", n.self.Name(), open)
+			t.Errorf("%s has %d windows", n.Self().Name(), open)
 		}
 	}
 	for _, q := range []*view.TraceQuery{{}, {Duration: -1}, {Duration: int64(61 * time.Second)}, {Duration: 1, Steps: -1}, {Duration: 1, Steps: 1, Step: 1}, {Duration: 1, MaxEvents: -1}} {
@@ -214,10 +214,10 @@ func TestTraceOfWhatWaits(t *testing.T) {
 					t.Errorf("%v", e)
 				}
 			}
-			if e := find(trace, 0, view.ReceiveEvent, ""); !strings.HasPrefix(e.Peer, s.nodes[1].self.Name()) || e.Edge == "" {
+			if e := find(trace, 0, view.ReceiveEvent, ""); !strings.HasPrefix(e.Peer, s.nodes[1].Self().Name()) || e.Edge == "" {
 				t.Errorf("%v", e)
 			}
-			if e := find(trace, 1, view.WaitEvent, "take"); e.Op != "QueueDequeueV2" || !strings.HasPrefix(e.Device, s.nodes[1].self.Name()) {
+			if e := find(trace, 1, view.WaitEvent, "take"); e.Op != "QueueDequeueV2" || !strings.HasPrefix(e.Device, s.nodes[1].Self().Name()) {
 				t.Errorf("%v", e)
 			}
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/troupe-run/troupe/remote/internal/link"
 	"github.com/troupe-run/troupe/remote/internal/port"
 	"github.com/troupe-run/troupe/remote/internal/wire"
+	"github.com/troupe-run/troupe/remote/member"
 	"github.com/troupe-run/troupe/remote/spec"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
@@ -163,8 +164,8 @@ func TestSecuredCluster(t *testing.T) {
 	}
 	until := time.Now().Add(20 * time.Second)
 	for {
-		m, _ := ps.gossiping.Load().Member(worker.self.Name())
-		if m.Boot == worker.boot {
+		m, _ := ps.Gossip().Member(worker.Self().Name())
+		if m.Boot == worker.Boot() {
 			break
 		}
 		if time.Now().After(until) {
@@ -223,11 +224,7 @@ func TestWhoGetsIn(t *testing.T) {
 	} {
 		for _, at := range attempts {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			var as port.Credentials
-			if who.as != nil {
-				as = &taskCredentials{Credentials: who.as}
-			}
-			err := at.try(ctx, ps, as, worker.links.Identity())
+			err := at.try(ctx, ps, member.CallWith(who.as), worker.Links().Identity())
 			cancel()
 			if want := who.client && at.client || who.task && at.task; want != (err == nil) {
 				t.Errorf("%s tries to %s: %v", who.name, at.name, err)
@@ -268,7 +265,7 @@ func TestTokensOverTLS(t *testing.T) {
 	t.Cleanup(nameless.Close)
 	for _, at := range attempts {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		err := at.try(ctx, ps, &taskCredentials{Credentials: nameless}, worker.links.Identity())
+		err := at.try(ctx, ps, member.CallWith(nameless), worker.Links().Identity())
 		cancel()
 		if harmless := at.name == "ask who is there" || at.name == "ask for the health"; (err == nil) != harmless || !harmless && status.CodeOf(err) != status.Unauthenticated {
 			t.Errorf("somebody without certificate and token tries to %s: %v", at.name, err)
@@ -359,13 +356,13 @@ func TestTasksNeedTheirOwnCertificate(t *testing.T) {
 			})
 			for from, to := range map[*Node]*Node{ps: worker, worker: ps} {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-				_, err := from.links.Ensure(ctx, to.self.Name())
+				_, err := from.Links().Ensure(ctx, to.Self().Name())
 				cancel()
 				switch {
 				case c.want == "" && err != nil:
-					t.Errorf("%v does not reach %v: %v", from.self, to.self, err)
+					t.Errorf("%v does not reach %v: %v", from.Self(), to.Self(), err)
 				case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-					t.Errorf("%v reaches %v, or is told something else: %v", from.self, to.self, err)
+					t.Errorf("%v reaches %v, or is told something else: %v", from.Self(), to.Self(), err)
 				}
 			}
 		})

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/command/exit"
 	"github.com/troupe-run/troupe/internal/command/plain"
-	"github.com/troupe-run/troupe/remote"
+	"github.com/troupe-run/troupe/remote/member"
 )
 
 // dryRun checks what can be checked without the cluster, and prints which task the server would be. A task's address that does not belong to
@@ -35,7 +35,7 @@ func (f *serverFlags) dryRun(ctx context.Context, program []troupe.Option, out i
 	}
 	if f.bind == "" {
 		open := f.files.Insecure || f.security.tls.Cert != "" || f.security.secret != ""
-		b, err := remote.Bind(ctx, nil, cluster, self, open)
+		b, err := member.Bind(ctx, nil, cluster, self, open)
 		switch {
 		case err != nil:
 			log.Warn("on this machine the server would not start", "error", err)

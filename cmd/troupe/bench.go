@@ -12,8 +12,8 @@ import (
 	"github.com/troupe-run/troupe/internal/command/exit"
 	"github.com/troupe-run/troupe/internal/command/flagset"
 	"github.com/troupe-run/troupe/internal/command/plain"
-	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/client"
+	"github.com/troupe-run/troupe/remote/member"
 )
 
 const benchHelp = `Bench measures the links of a running cluster by steps of an ordinary client, and beside them what this
@@ -50,7 +50,7 @@ func newBench() *cobra.Command {
 		// connect.
 		ctx, cancel := context.WithTimeout(cmd.Context(), 2*budget+15*time.Second)
 		defer cancel()
-		report, err := measureCluster(ctx, remote.Target(args[0]), budget, opts)
+		report, err := measureCluster(ctx, member.Target(args[0]), budget, opts)
 		if err != nil {
 			return exit.FromServer(identity.explain(err))
 		}

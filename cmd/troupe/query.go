@@ -20,9 +20,9 @@ import (
 	"github.com/troupe-run/troupe/internal/command/flagset"
 	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/internal/view"
-	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/client"
+	"github.com/troupe-run/troupe/remote/member"
 )
 
 // query makes a command that sends a request to a server, the first of several that answers, within a time limit.
@@ -55,7 +55,7 @@ func watch(cmd *cobra.Command, ask func(ctx context.Context, c *client.Client, t
 func dial(ctx context.Context, target string, identity *clientFlags, timeout time.Duration) (c *client.Client, release func(), err error) {
 	targets := strings.Split(target, ",")
 	for i, target := range targets {
-		targets[i] = remote.Target(strings.TrimSpace(target))
+		targets[i] = member.Target(strings.TrimSpace(target))
 	}
 	opts, forget, err := identity.load(nil)
 	if err != nil {

@@ -81,6 +81,7 @@ var bans = []struct {
 	{"remote/client", module + "/actors", true, nil, "a client does not carry a server along"},
 	{"remote/client", module + "/kernels", true, nil, "a client does not carry a server along"},
 	{"remote/internal/link", module + "/kernels", true, nil, "links carry tensors and messages, whatever they are for"},
+	{"remote/member", module + "/kernels", true, nil, "members of a cluster need not run graphs"},
 	{"remote/internal/membership", module + "/kernels", true, nil, "tasks know each other, whatever they do"},
 	{"actors/cast", module + "/kernels", true, nil, "programs' actors run no graphs"},
 	{"remote/internal/actorservice", module + "/kernels", true, nil, "programs' actors run no graphs"},

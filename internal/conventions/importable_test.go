@@ -55,6 +55,7 @@ var shared = []string{
 	"remote",
 	"remote/closing",
 	"remote/compress",
+	"remote/member",
 	"remote/observe",
 	"remote/observe/ui",
 	"remote/proxy",

@@ -70,13 +70,13 @@ var variable = map[string]string{
 	"remote/internal/workerservice/service.go: s.Log.Debug(name, \"request\", q, \"error\", err)":                                                                                                          "names of methods",
 	"remote/internal/link/remoting.go: l.log.Warn(\"a message of another task was refused: \"+why, \"actor\", m.target.Id, \"message\", typeName(message), \"sender\", m.sender, \"task\", k.task.Name())": "a few reasons",
 	"remote/internal/membership/membership.go: m.log.Log(context.Background(), level, \"a task is \"+state, about...)":                                                                                     "states",
-	"remote/presence.go: n.log.Log(context.Background(), level, kind, about...)":                                                                                                                           "states",
-	"remote/node.go: c.Log.Info(\"the port is bound on all interfaces: \"+n.everywhere, \"task\", n.self.Name(), \"address\", n.self.Address)":                                                             "at the start",
+	"remote/member/presence.go: m.log.Log(context.Background(), level, kind, about...)":                                                                                                                    "states",
+	"remote/member/member.go: c.Log.Info(\"the port is bound on all interfaces: \"+m.everywhere, \"task\", m.self.Name(), \"address\", m.self.Address)":                                                    "at the start",
 	"actors/session_graph.go: s.task.Log.Info(fmt.Sprintf(\"%s: (%s): %s\", n.Name, n.Op, n.Assigned))":                                                                                                    "log_device_placement, with the limit of all others",
 	"kernels/control/print.go: ctx.Step.Log.Log(context.Background(), level, strings.TrimSuffix(s, \"\\n\"), \"node\", c.Node.Name)":                                                                       "tf.print to the log, with the limit of all others",
-	"remote/gpus.go: n.log.Info(note)":      "at the start",
-	"remote/node.go: n.log.Warn(warning)":   "at the start",
-	"remote/node.go: c.Log.Warn(b.Warning)": "at the start",
+	"remote/gpus.go: n.Log().Info(note)":             "at the start",
+	"remote/member/member.go: m.log.Warn(warning)":   "at the start",
+	"remote/member/member.go: c.Log.Warn(b.Warning)": "at the start",
 }
 
 // TestMessagesAreConstants checks that what peers may cause to be logged is in the attributes of records: records are limited by their messages.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/internal/bytesize"
-	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/access"
+	"github.com/troupe-run/troupe/remote/member"
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
@@ -185,7 +185,7 @@ func self(f *Facts) []Finding {
 
 // bindEverywhere returns how to bind the port of an address on all interfaces.
 func bindEverywhere(address string) string {
-	return "bind the port on all interfaces: " + remote.BindFlag("0.0.0.0"+address[strings.LastIndexByte(address, ':'):])
+	return "bind the port on all interfaces: " + member.BindFlag("0.0.0.0"+address[strings.LastIndexByte(address, ':'):])
 }
 
 func joined(ips []netip.Addr) string {

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/client"
+	"github.com/troupe-run/troupe/remote/member"
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
@@ -180,7 +181,7 @@ func probeTCP(ctx context.Context, address string) Probe {
 
 // ask finds out what serves at the address, and what it reports about itself.
 func (t *Task) ask(ctx context.Context, opts []client.Option) {
-	c, err := client.Dial(ctx, remote.Target(t.Address), append([]client.Option{client.WithTimeout(eachTime)}, opts...)...)
+	c, err := client.Dial(ctx, member.Target(t.Address), append([]client.Option{client.WithTimeout(eachTime)}, opts...)...)
 	if err != nil {
 		t.Answers, t.Why = Other, err.Error()
 		return

@@ -1,4 +1,4 @@
-package remote
+package member
 
 import (
 	"cmp"
@@ -21,8 +21,8 @@ func processMemory() int64 {
 	return cmp.Or(tensor.Process.Limit(), tensor.DefaultProcessMemory(), answerFraction*requestFraction*maxMessageMemory)
 }
 
-// requestMemory bounds the memory of incoming requests.
-func requestMemory() int64 { return min(maxMessageMemory, processMemory()/requestFraction) }
+// RequestMemory bounds the memory of incoming requests.
+func RequestMemory() int64 { return min(maxMessageMemory, processMemory()/requestFraction) }
 
 // answerMemory bounds the memory of answers that clients have not read.
 func answerMemory() int64 { return min(maxMessageMemory, processMemory()/answerFraction) }

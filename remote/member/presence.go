@@ -1,4 +1,4 @@
-package remote
+package member
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-run/troupe/remote/internal/membership"
 )
 
-// presence is the single source of what a node believes about the cluster's tasks: for the status, the events, and programs that watch
+// presence is the single source of what a member believes about the cluster's tasks: for the status, the events, and programs that watch
 // tasks. It joins what links know, at once but only of some tasks, with what gossip knows, of all tasks but later.
 //
 // If a link was lost and gossip still believes in the process, the task counts as down. It is asked again until it answers, gossip has lost
@@ -25,12 +25,12 @@ import (
 // count as up: at the start of a cluster, tasks are up before gossip has learned of them. While a program watches tasks, each task that is
 // up has a link, in clusters of up to maxWatched tasks, so that a loss is noticed at once.
 type presence struct {
-	node *Node
-	life context.Context
-	die  context.CancelFunc
-	work sync.WaitGroup
-	wake chan struct{} // capacity 1: something is pending
-	ask  chan struct{} // a slot for each task that may be asked at the same time
+	member *Member
+	life   context.Context
+	die    context.CancelFunc
+	work   sync.WaitGroup
+	wake   chan struct{} // capacity 1: something is pending
+	ask    chan struct{} // a slot for each task that may be asked at the same time
 
 	mu       sync.Mutex
 	pending  map[string]struct{} // tasks whose state may have changed
@@ -57,16 +57,18 @@ func (a *probe) stale() bool {
 const (
 	// maxWatched is the largest number of tasks of a cluster in which watching tasks keeps a link to each.
 	maxWatched = 64
-	// maxReaching bounds the tasks asked at the same time. reachTime bounds each probe, and reachPause is the time between two.
+	// maxReaching bounds the tasks asked at the same time, and reachPause is the time between two probes of a task.
 	maxReaching = 16
-	reachTime   = 2 * time.Second
 	reachPause  = time.Second
 	// absence limits how often callers that look at a cluster wait for a task whose host is gone.
 	absence = 4
 )
 
-func newPresence(n *Node) *presence {
-	p := &presence{node: n, wake: make(chan struct{}, 1), ask: make(chan struct{}, maxReaching), pending: map[string]struct{}{}, told: map[string]sighting{},
+// LocateTime bounds the question to a task whether it is up.
+const LocateTime = 2 * time.Second
+
+func newPresence(m *Member) *presence {
+	p := &presence{member: m, wake: make(chan struct{}, 1), ask: make(chan struct{}, maxReaching), pending: map[string]struct{}{}, told: map[string]sighting{},
 		probes: map[string]*probe{}}
 	p.life, p.die = context.WithCancel(context.Background())
 	return p
@@ -75,11 +77,11 @@ func newPresence(n *Node) *presence {
 // start begins to report on tasks, once gossip and links exist. Tasks that gossip has found by then come up like the others.
 func (p *presence) start() {
 	p.mu.Lock()
-	for _, task := range p.node.taskNames() {
+	for _, task := range p.member.taskNames() {
 		p.told[task] = sighting{TaskStatus: TaskStatus{Task: task, State: membership.NeverSeen.String()}}
 	}
 	p.mu.Unlock()
-	p.work.Go(contain.Func(p.node.log, "The presence of tasks", p.run, nil))
+	p.work.Go(contain.Func(p.member.log, "The presence of tasks", p.run, nil))
 	p.changedAll()
 }
 
@@ -114,7 +116,7 @@ func (p *presence) watch(watching bool) {
 
 // changedAll marks all tasks as possibly changed.
 func (p *presence) changedAll() {
-	for _, t := range p.node.taskNames() {
+	for _, t := range p.member.taskNames() {
 		p.changed(t)
 	}
 }
@@ -145,10 +147,10 @@ func (p *presence) run() {
 
 // checkTask reports what has changed about a task, and starts a probe if one is needed.
 func (p *presence) checkTask(task string) {
-	if task == p.node.self.Name() {
+	if task == p.member.self.Name() {
 		return
 	}
-	gossiped, linked, ok := p.node.sightings(task)
+	gossiped, linked, ok := p.member.sightings(task)
 	if !ok {
 		return
 	}
@@ -161,7 +163,7 @@ func (p *presence) checkTask(task string) {
 	p.told[task] = s
 	p.mu.Unlock()
 	if isOther(before, s) || s.leaving && !before.leaving {
-		p.node.taskChanged(before, s)
+		p.member.taskChanged(before, s)
 	}
 	linkedUp := linked.Health == link.Up || !linked.Accepted.IsZero()
 	if gossiped.State == stateUp && (s.State != stateUp || !linkedUp && p.holds()) {
@@ -170,10 +172,10 @@ func (p *presence) checkTask(task string) {
 }
 
 // find returns what is known of a task. It first asks the task whether it is up, unless it counts as up. It waits until ctx ends, and for
-// at most reachTime, or a few seconds more for a task that is far away and has accepted the connection. The Reason of a task that is not up says why it could not be reached.
+// at most LocateTime, or a few seconds more for a task that is far away and has accepted the connection. The Reason of a task that is not up says why it could not be reached.
 // mail means that messages to programs' actors will follow.
 func (p *presence) find(ctx context.Context, s TaskStatus, mail bool) TaskStatus {
-	if s.State == stateUp || s.Task == p.node.self.Name() {
+	if s.State == stateUp || s.Task == p.member.self.Name() {
 		return s
 	}
 	p.mu.Lock()
@@ -194,7 +196,7 @@ func (p *presence) find(ctx context.Context, s TaskStatus, mail bool) TaskStatus
 		}
 	default:
 	}
-	if found, ok := p.node.statusOf(s.Task); ok {
+	if found, ok := p.member.StatusOf(s.Task); ok {
 		s = found
 	}
 	if s.State != stateUp && s.Reason == "" {
@@ -205,7 +207,7 @@ func (p *presence) find(ctx context.Context, s TaskStatus, mail bool) TaskStatus
 
 // await waits for the end of a probe.
 func (p *presence) await(ctx context.Context, a *probe) {
-	bound := time.NewTimer(reachTime)
+	bound := time.NewTimer(LocateTime)
 	defer bound.Stop()
 	select {
 	case <-a.done:
@@ -227,10 +229,10 @@ func (p *presence) await(ctx context.Context, a *probe) {
 
 // findAll calls find for all tasks of the cluster at the same time and returns the results in order.
 func (p *presence) findAll(ctx context.Context) []TaskStatus {
-	all := p.node.Status()
+	all := p.member.Status()
 	var asked sync.WaitGroup
 	for i := range all {
-		asked.Go(contain.Func(p.node.log, "The look for "+all[i].Task, func() { all[i] = p.find(ctx, all[i], false) }, nil))
+		asked.Go(contain.Func(p.member.log, "The look for "+all[i].Task, func() { all[i] = p.find(ctx, all[i], false) }, nil))
 	}
 	asked.Wait()
 	return all
@@ -253,7 +255,7 @@ func (p *presence) askLocked(task string, mail bool) *probe {
 	a := &probe{done: make(chan struct{})}
 	p.probes[task] = a
 	p.work.Go(func() {
-		contain.Func(p.node.log, "A question to a task", func() { p.endProbe(a, p.try(task, a, mail)) }, func(err error) { p.endProbe(a, err) })()
+		contain.Func(p.member.log, "A question to a task", func() { p.endProbe(a, p.try(task, a, mail)) }, func(err error) { p.endProbe(a, err) })()
 		if a.err != nil {
 			pause := time.NewTimer(reachPause)
 			select {
@@ -275,15 +277,15 @@ func (p *presence) try(task string, a *probe, mail bool) error {
 	select {
 	case p.ask <- struct{}{}:
 	case <-p.life.Done():
-		return p.node.shuttingDown()
+		return p.member.ShuttingDown()
 	}
 	defer func() { <-p.ask }()
-	ctx, cancel := distance.Within(p.life, reachTime)
+	ctx, cancel := distance.Within(p.life, LocateTime)
 	defer cancel()
 	p.mu.Lock()
 	a.began, a.exchange = time.Now(), ctx
 	p.mu.Unlock()
-	return p.node.links.Try(ctx, task, mail)
+	return p.member.links.Try(ctx, task, mail)
 }
 
 // endProbe ends a probe.
@@ -299,7 +301,7 @@ func (p *presence) endProbe(a *probe, err error) {
 func isOther(before, now sighting) bool { return before.State != now.State || before.Boot != now.Boot }
 
 // taskChanged logs a change of a task, records it as an event, and notifies programs.
-func (n *Node) taskChanged(before, now sighting) {
+func (m *Member) taskChanged(before, now sighting) {
 	kind, level := taskChange(before, now)
 	text := now.Reason
 	if kind == taskRestarted {
@@ -309,11 +311,11 @@ func (n *Node) taskChanged(before, now sighting) {
 	if now.Reason != "" {
 		about = append(about, "reason", now.Reason)
 	}
-	if n.config.Together.first(n.self.Name(), kind, now.TaskStatus) {
-		n.log.Log(context.Background(), level, kind, about...)
+	if m.config.Together.first(m.self.Name(), kind, now.TaskStatus) {
+		m.log.Log(context.Background(), level, kind, about...)
 	}
-	n.events.Add(kind, now.Task, text)
-	if c := n.performing.Load(); c != nil && isOther(before, now) {
+	m.events.Add(kind, now.Task, text)
+	if c := m.performing.Load(); c != nil && isOther(before, now) {
 		c.TaskChanged(cast.TaskChange{Task: now.Task, Up: now.State == stateUp, Boot: now.Boot, What: now.TaskStatus})
 	}
 }
@@ -384,23 +386,23 @@ var stateUp, stateDown = membership.Up.String(), membership.Down.String()
 
 // sightings returns what gossip and the links know of a task; ok is false while the node starts and for a task that the cluster does not
 // have.
-func (n *Node) sightings(task string) (gossiped sighting, linked link.State, ok bool) {
-	gossip := n.gossiping.Load()
+func (m *Member) sightings(task string) (gossiped sighting, linked link.State, ok bool) {
+	gossip := m.gossiping.Load()
 	if gossip == nil {
 		return gossiped, linked, false
 	}
-	m, ok := gossip.Member(task)
+	seen, ok := gossip.Member(task)
 	if !ok {
 		return gossiped, linked, false
 	}
-	if m.Task != n.self {
-		linked, ok = n.linkState(task)
+	if seen.Task != m.self {
+		linked, ok = m.linkState(task)
 	}
-	return sighting{n.gossipStatus(m), m.Leaving}, linked, ok
+	return sighting{m.gossipStatus(seen), seen.Leaving}, linked, ok
 }
 
-func (n *Node) linkState(task string) (link.State, bool) {
-	s, err := n.links.State(task)
+func (m *Member) linkState(task string) (link.State, bool) {
+	s, err := m.links.State(task)
 	return s, err == nil
 }
 

@@ -1,4 +1,4 @@
-package remote
+package member
 
 import (
 	"context"
@@ -76,11 +76,7 @@ func Target(address string) string {
 func Holder(ctx context.Context, credentials *access.Credentials, address string) string {
 	ctx, cancel := context.WithTimeout(ctx, holderTime)
 	defer cancel()
-	var c port.Credentials
-	if credentials != nil {
-		c = &taskCredentials{Credentials: credentials}
-	}
-	return link.Holder(port.Caller(nil, c))(ctx, address)
+	return link.Holder(port.Caller(nil, CallWith(credentials)))(ctx, address)
 }
 
 // Machine knows which addresses belong to this machine. It caches its findings and is not safe for concurrent use.
