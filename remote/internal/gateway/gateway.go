@@ -248,7 +248,7 @@ func (g *Gateway) listDevices(ctx context.Context, q *corepb.ListDevicesRequest)
 	a := &corepb.ListDevicesResponse{}
 	for _, d := range devices {
 		switch {
-		case !caller.rights.ShowsDevice(d.Name):
+		case !caller.Rights().ShowsDevice(d.Name):
 		case d.Local:
 			a.LocalDevice = append(a.LocalDevice, d.Proto())
 		default:
@@ -285,7 +285,7 @@ func (g *Gateway) Reset(ctx context.Context, caller *Caller, by string, containe
 	if err != nil {
 		return err
 	}
-	caller.act("reset", strings.Join(containers, " "))
+	caller.Act("reset", strings.Join(containers, " "))
 	err = g.task.Reset(ctx, containers, by, caller.ends())
 	for _, t := range g.declared.Tasks() {
 		err = cmp.Or(err, t.Reset(ctx, containers, by, caller.ends()))

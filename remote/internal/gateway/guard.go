@@ -2,131 +2,37 @@ package gateway
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"sync"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/rights"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/access"
+	"github.com/troupe-run/troupe/remote/internal/caller"
 	"github.com/troupe-run/troupe/remote/internal/http2"
 	"github.com/troupe-run/troupe/remote/spec"
 	"google.golang.org/protobuf/proto"
 )
 
-// Caller is the caller of a server with a guard, and its rights. The zero Caller, for a server without a guard, may do everything.
-type Caller struct {
-	guard  *access.Guard
-	peer   access.Peer
-	rights *access.Rights
-}
+// Caller is the caller of a server, and judges what it may do with sessions.
+type Caller struct{ caller.Caller }
 
 // CallerOf returns the caller of the call in ctx. guard may be nil. The error is UNAUTHENTICATED.
 func CallerOf(ctx context.Context, guard *access.Guard) (Caller, error) {
-	if guard == nil {
-		return Caller{}, nil
-	}
-	p, _ := http2.PeerOf(ctx)
-	return callerAt(p.Connection, access.Peer{Address: p.Address, TLS: p.TLS, Authorization: http2.AuthorizationOf(ctx)}, guard)
+	c, err := caller.Of(ctx, guard)
+	return Caller{c}, err
 }
 
 // CallerAt is CallerOf for a peer that does not come over the task's port.
 func CallerAt(p access.Peer, guard *access.Guard) (Caller, error) {
-	if guard == nil {
-		return Caller{}, nil
-	}
-	return callerAt(0, p, guard)
-}
-
-func callerAt(connection uint64, p access.Peer, guard *access.Guard) (Caller, error) {
-	c := Caller{guard: guard, peer: p}
-	var err error
-	c.rights, err = guard.Admit(connection, p)
-	return c, err
-}
-
-// Rights returns the caller's rights; nil means that it may do everything.
-func (c *Caller) Rights() *access.Rights { return c.rights }
-
-// May returns an error for an action that the caller may not do, and records the refusal.
-func (c *Caller) May(a access.Action) error {
-	if c.guard == nil {
-		return nil
-	}
-	return c.Judged(a.String(), "", c.rights.May(a))
-}
-
-// Judged records a refusal by the policy, which is a PERMISSION_DENIED error, and returns it. what is what was refused, and session the session
-// or eager context that it is about.
-func (c *Caller) Judged(what, session string, err error) error {
-	if c.guard != nil && status.CodeOf(err) == status.PermissionDenied {
-		c.record(what, session, "", err)
-	}
-	return err
-}
-
-// record writes to the audit log.
-func (c *Caller) record(what, session, detail string, refused error) {
-	if c.guard == nil {
-		return
-	}
-	c.guard.Record(access.Event{What: what, Who: c.rights.Who(), From: c.peer.From(), Session: session, Detail: detail, Refused: refused})
-}
-
-// act records an administrative act of the caller.
-func (c *Caller) act(what, detail string) {
-	if c.guard != nil {
-		c.guard.Record(access.Event{What: what, Who: c.rights.Who(), From: c.peer.From(), Detail: detail, Act: true})
-	}
-}
-
-// MayCancel returns whose steps the caller may cancel: all if owner is empty, otherwise those of one owner, and others says why not all. It
-// returns an error for a caller that may not have steps either.
-func (c *Caller) MayCancel() (owner string, others, err error) {
-	if c.guard == nil {
-		return "", nil, nil
-	}
-	if others = c.rights.May(access.CancelSteps); others == nil {
-		return "", nil, nil
-	}
-	if c.rights.May(access.OpenSessions) != nil {
-		return "", nil, c.Judged("cancel", "", others)
-	}
-	return c.rights.Who().String(), others, nil
-}
-
-// Cancelled records that the caller cancelled a step, or was refused.
-func (c *Caller) Cancelled(detail string, refused error) {
-	if refused == nil && c.guard != nil && c.rights.May(access.CancelSteps) == nil {
-		c.act("cancel", detail)
-		return
-	}
-	c.record("cancel", "", detail, refused)
-}
-
-// Drained records that the caller made a task end.
-func (c *Caller) Drained(task string) { c.act("drain", task) }
-
-// NameOf returns the caller in ctx for other people: its identity, if that has a name, and its address.
-func (c *Caller) NameOf(ctx context.Context) string {
-	p, _ := http2.PeerOf(ctx)
-	return c.NameAt(p.Address)
-}
-
-// NameAt is NameOf for a caller at an address, which is nil within the process.
-func (c *Caller) NameAt(address net.Addr) string {
-	if c.guard != nil && c.rights.Who().Name != (access.Name{}) {
-		return fmt.Sprintf("%s at %s", c.rights.Who(), c.peer.From())
-	}
-	return rightsOfPeer(http2.Peer{Address: address}).Who
+	c, err := caller.At(p, guard)
+	return Caller{c}, err
 }
 
 // mayUse rejects another owner's session, unless the caller may use those. For an unknown session it returns nil: the call itself reports
 // that.
 func (c *Caller) mayUse(task *actors.Task, handle string) error {
-	if c.guard == nil {
+	if c.Guard() == nil {
 		return nil
 	}
 	s := task.OpenSession(handle)
@@ -138,14 +44,14 @@ func (c *Caller) mayUse(task *actors.Task, handle string) error {
 
 // MayUse rejects a session or an eager context of another owner, unless the caller may use those. policy is that of its rights.
 func (c *Caller) MayUse(policy actors.Policy, handle string) error {
-	if c.guard == nil {
+	if c.Guard() == nil {
 		return nil
 	}
 	g, ok := policy.(*grant)
 	if !ok { // the program's own
 		return c.May(access.OtherSessions)
 	}
-	return c.Judged("use", handle, g.Use(c.rights))
+	return c.Judged("use", handle, g.Use(c.Rights()))
 }
 
 // MayUseContext is MayUse for an eager context, which the tasks of the cluster may use, too: a function that spreads over tasks has parts in
@@ -157,30 +63,21 @@ func (c *Caller) MayUseContext(policy actors.Policy, handle string) error {
 	return c.MayUse(policy, handle)
 }
 
-// IsTask reports whether the caller has proved with its certificate that it is a task of the cluster.
-func (c *Caller) IsTask() bool {
-	if c.guard == nil {
-		return false
-	}
-	who := c.rights.Who()
-	return who.Kind == access.Certificate && who.Name.Job() != ""
-}
-
 // ends reports which sessions end when the caller resets containers: those that it may close. nil means all.
 func (c *Caller) ends() func(*actors.Session) bool {
-	if c.guard == nil || c.rights.May(access.OtherSessions) == nil {
+	if c.Guard() == nil || c.Rights().May(access.OtherSessions) == nil {
 		return nil
 	}
 	return func(s *actors.Session) bool {
 		g, ok := s.Policy().(*grant)
-		return ok && g.Use(c.rights) == nil
+		return ok && g.Use(c.Rights()) == nil
 	}
 }
 
 // mayReset rejects emptying containers that the caller may not use on one of the tasks. Without names, these are the default containers,
 // which also have the names of the tasks' jobs.
 func (c *Caller) mayReset(containers, tasks []string) error {
-	if err := c.May(access.ResetCluster); err != nil || c.guard == nil {
+	if err := c.May(access.ResetCluster); err != nil || c.Guard() == nil {
 		return err
 	}
 	if len(containers) == 0 {
@@ -192,7 +89,7 @@ func (c *Caller) mayReset(containers, tasks []string) error {
 			if err != nil {
 				return err
 			}
-			if err := c.rights.Scope().Container(name, job); err != nil {
+			if err := c.Rights().Scope().Container(name, job); err != nil {
 				return c.Judged("reset", "", err)
 			}
 		}
@@ -203,12 +100,12 @@ func (c *Caller) mayReset(containers, tasks []string) error {
 // SessionRights returns the rights of a session or an eager context that the caller opens. Once the outcome is known, Opened must be called.
 func (c *Caller) SessionRights(ctx context.Context) (actors.Rights, error) {
 	r := c.bounds(ctx)
-	if c.guard == nil {
+	if c.Guard() == nil {
 		return r, nil
 	}
-	opened, err := c.guard.OpenSession(c.rights)
+	opened, err := c.Guard().OpenSession(c.Rights())
 	if err != nil {
-		c.record("open", "", "", err)
+		c.Record("open", "", "", err)
 		return r, err
 	}
 	r.Policy = &grant{Grant: opened, caller: *c}
@@ -233,8 +130,8 @@ func (c *Caller) Declarer(ctx context.Context) (Declarer, error) {
 	d := Declarer{Rights: c.bounds(ctx)}
 	p, _ := http2.PeerOf(ctx)
 	switch {
-	case c.guard != nil && c.rights.Who().Name != (access.Name{}):
-		d.Owner = c.rights.Who().String()
+	case c.Guard() != nil && c.Rights().Who().Name != (access.Name{}):
+		d.Owner = c.Rights().Who().String()
 	case p.Address == nil || loopback(p.Address):
 		d.Owner = access.Loopback.String()
 	default:
@@ -246,20 +143,20 @@ func (c *Caller) Declarer(ctx context.Context) (Declarer, error) {
 // bounds returns the rights of the caller's sessions without the policy that applies while one is open.
 func (c *Caller) bounds(ctx context.Context) actors.Rights {
 	r := rightsOf(ctx)
-	if c.guard == nil {
+	if c.Guard() == nil {
 		return r
 	}
-	r.Owner = c.rights.Who().String()
-	if who := c.rights.Who(); who.Name != (access.Name{}) {
+	r.Owner = c.Rights().Who().String()
+	if who := c.Rights().Who(); who.Name != (access.Name{}) {
 		r.Client = who.String()
 	}
-	l := c.rights.Limits()
+	l := c.Rights().Limits()
 	r.StepBytes, r.SessionBytes, r.ClientBytes = l.StepBytes, l.SessionBytes, l.ClientBytes
 	if r.Client == "" && l.ClientBytes > 0 {
-		r.Client = c.rights.Who().String()
+		r.Client = c.Rights().Who().String()
 	}
-	if c.guard.HasPolicy() {
-		r.Who, r.Files = c.rights.Who().String(), fileRights[c.rights.Files()]
+	if c.Guard().HasPolicy() {
+		r.Who, r.Files = c.Rights().Who().String(), fileRights[c.Rights().Files()]
 	}
 	return r
 }
@@ -308,7 +205,7 @@ func (g *grant) opened(handle string) {
 	g.mu.Lock()
 	g.handle = handle
 	g.mu.Unlock()
-	g.caller.record("open", handle, "", nil)
+	g.caller.Record("open", handle, "", nil)
 }
 
 // Close records that the session has ended.
@@ -318,7 +215,7 @@ func (g *grant) Close() {
 	g.handle = ""
 	g.mu.Unlock()
 	if handle != "" {
-		g.caller.record("close", handle, "", nil)
+		g.caller.Record("close", handle, "", nil)
 	}
 	g.Grant.Close()
 }

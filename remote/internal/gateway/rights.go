@@ -5,6 +5,7 @@ import (
 	"net"
 
 	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/remote/internal/caller"
 	"github.com/troupe-run/troupe/remote/internal/http2"
 )
 
@@ -20,13 +21,11 @@ func rightsOf(ctx context.Context) actors.Rights {
 }
 
 func rightsOfPeer(p http2.Peer) actors.Rights {
-	switch {
-	case p.Address == nil:
-		return actors.Rights{Who: "a client of no known address", Files: actors.SharedFiles}
-	case loopback(p.Address):
-		return actors.Rights{Who: "the client at " + p.Address.String(), Files: actors.AllFiles}
+	r := actors.Rights{Who: caller.ClientAt(p.Address), Files: actors.SharedFiles}
+	if p.Address != nil && loopback(p.Address) {
+		r.Files = actors.AllFiles
 	}
-	return actors.Rights{Who: "the client at " + p.Address.String(), Files: actors.SharedFiles}
+	return r
 }
 
 // loopback reports whether an address is on the loopback interface.
