@@ -17,10 +17,9 @@ import (
 // Limits on what a look at a task lists.
 const (
 	maxListed     = 1000 // entries of a section, if the query sets no limit
-	MostListed    = 1 << 14
-	maxStepWaits  = 64 // kernels of a step on one task
-	maxStepNames  = 32 // fetches and targets of a step
-	maxAheadNodes = 64 // uses and edges of a step on one task
+	maxStepWaits  = 64   // kernels of a step on one task
+	maxStepNames  = 32   // fetches and targets of a step
+	maxAheadNodes = 64   // uses and edges of a step on one task
 )
 
 // Look returns what can be seen of the task, except for its process, its links and the state of the cluster. It asks the containers,
@@ -37,7 +36,7 @@ func (t *Task) Look(q *view.Query) *view.Task {
 	if l.limit <= 0 {
 		l.limit = maxListed
 	}
-	l.limit = min(l.limit, MostListed)
+	l.limit = min(l.limit, view.MostListed)
 	if l.wants("resources") || l.wants("steps") {
 		l.findResources()
 	}

@@ -18,14 +18,6 @@ import (
 
 // Bounds of trace windows.
 const (
-	// MaxTraceTime is the longest window.
-	MaxTraceTime = 60 * time.Second
-	// MaxTraceSteps bounds the steps that a window is asked to record.
-	MaxTraceSteps = 10000
-	// MaxTraceEvents bounds the events that a window records, MaxTraceBytes their approximate size.
-	MaxTraceEvents = 1 << 20
-	MaxTraceBytes  = 128 << 20
-
 	maxWindows   = 8                // open windows of a task
 	readingTime  = 30 * time.Second // how long a window stays open for readers after its end
 	traceChunk   = 8 << 10          // events in an answer
@@ -93,8 +85,8 @@ func (t *Task) AskTrace(ctx context.Context, task string, q *view.TraceQuery) (*
 // add opens a window.
 func (ts *traces) add(q *view.TraceQuery) error {
 	long := time.Duration(q.GetDuration())
-	if long <= 0 || long > MaxTraceTime {
-		return status.InvalidArgumentf("A trace of %v is asked for; it takes up to %v", long, MaxTraceTime)
+	if long <= 0 || long > view.MaxTraceTime {
+		return status.InvalidArgumentf("A trace of %v is asked for; it takes up to %v", long, view.MaxTraceTime)
 	}
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -107,13 +99,13 @@ func (ts *traces) add(q *view.TraceQuery) error {
 	}
 	now := time.Now().UnixNano()
 	w := &traceWindow{id: q.GetWindow(), began: now, until: now + int64(long), step: q.GetStep(), left: q.GetMaxEvents(), bytes: q.GetMaxBytes()}
-	if w.left <= 0 || w.left > MaxTraceEvents {
-		w.left = MaxTraceEvents
+	if w.left <= 0 || w.left > view.MaxTraceEvents {
+		w.left = view.MaxTraceEvents
 	}
 	if w.bytes <= 0 {
 		w.bytes = defaultBytes
 	}
-	w.bytes = min(w.bytes, MaxTraceBytes)
+	w.bytes = min(w.bytes, view.MaxTraceBytes)
 	w.expiry = time.AfterFunc(long+readingTime, contain.Func(nil, "The end of a trace window", func() { ts.remove(w) }, nil))
 	ts.set(append(slices.Clone(all), w))
 	return nil

@@ -22,7 +22,6 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/durable"
 	"github.com/troupe-run/troupe/internal/network"
-	"github.com/troupe-run/troupe/internal/turns"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/internal/eager"
@@ -134,9 +133,6 @@ type Node struct {
 	declare  *propagation
 	serving  atomic.Pointer[actors.Task] // task, for connections that end while the node starts
 
-	traces atomic.Int32 // traces being collected
-	looks  *turns.Turns // of calls that look at tasks
-
 	stop    sync.Once
 	stopErr error
 }
@@ -168,11 +164,11 @@ func Listen(c Config) (*Node, error) {
 	if c.CPUs > maxCPUs {
 		return nil, status.InvalidArgumentf("device_count asks for %d CPU devices; a task has at most %d", c.CPUs, maxCPUs)
 	}
-	n := &Node{config: c, looks: turns.New(maxLooks)}
+	n := &Node{config: c}
 	m, err := member.Listen(member.Config{Spec: c.Spec, Job: c.Job, Task: c.Task, Bind: c.Bind, Claimed: c.Claimed, NoLending: c.NoLending, Startup: c.Startup,
 		Actors: c.Actors, ActorLimit: c.ActorLimit, Tracer: tracing.Messages(c.Traces), Credentials: c.Credentials, Guard: c.Guard, SecretFile: c.SecretFile,
 		Outsiders: c.Outsiders, Guest: c.lent != nil, Insecure: c.Files.Insecure, Network: c.Network, Private: c.Private, Version: Version(), Log: c.Log,
-		Together: c.Together, Streams: streams(c), Admit: n.admitCall, MayUseActors: n.mayUseActors, ConnectionClosed: n.connectionClosed})
+		Together: c.Together, Streams: streams(c), ConnectionClosed: n.connectionClosed})
 	if err != nil {
 		return nil, err
 	}
@@ -223,8 +219,8 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	n.task = task
-	n.Perform()
 	n.declare = newPropagation(n)
+	n.Perform(member.Work{Roles: task, Guests: n.declare.masters, Device: n.deviceOf})
 	n.serving.Store(task)
 	sink.deliver, sink.refuse = n.task.Deliver, n.task.Refuse
 	n.gateway = gateway.New(n.task, n.declare, c.Guard)
@@ -238,8 +234,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 				return n.gateway.Reset(ctx, caller, by, nil)
 			}})
 	}
-	wire.RegisterOperator(services, n, n.mayList, n.mayLook)
-	profiler.Register(services, n, n.mayList)
+	profiler.Register(services, n, n.MayList)
 	wire.RegisterGuests(services, n.declare.guests)
 	return n.Open(ctx)
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/cmd/troupe/internal/show"
 	"github.com/troupe-run/troupe/internal/command/exit"
 	"github.com/troupe-run/troupe/internal/command/flagset"
@@ -33,7 +32,7 @@ func (l *look) add(cmd *cobra.Command, what string) {
 	flags := cmd.Flags()
 	flags.BoolVar(&l.json, "json", false, "print JSON")
 	flags.BoolVar(&l.wide, "wide", false, "do not truncate columns to fit the terminal")
-	flagset.Int64(flags, &l.limit, "limit", 0, flagset.UpTo(int64(actors.MostListed)), "the most "+what+" to list of each task; 0 for the server's limit (1000)")
+	flagset.Int64(flags, &l.limit, "limit", 0, flagset.UpTo(int64(view.MostListed)), "the most "+what+" to list of each task; 0 for the server's limit (1000)")
 	flags.StringSliceVar(&l.only, "task", nil, "list those of this task alone, such as /job:ps/task:0; several are separated by commas")
 }
 

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/command/exit"
 	"github.com/troupe-run/troupe/internal/command/plain"
@@ -72,7 +71,7 @@ func lookBeforeReset(ctx context.Context, c *client.Client, timeout time.Duratio
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	seen, err := c.See(ctx, &client.Query{Sections: []string{"resources"}, Cluster: true, Limit: actors.MostListed})
+	seen, err := c.See(ctx, &client.Query{Sections: []string{"resources"}, Cluster: true, Limit: view.MostListed})
 	if err != nil && !yes && status.CodeOf(err) != status.PermissionDenied { // who may reset, and not look, is told less
 		return nil, err
 	}

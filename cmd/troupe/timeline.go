@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/internal/command/flagset"
 	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/internal/view"
@@ -37,10 +36,10 @@ are printed, with the reason.`,
 		Args:    targetOnly,
 	}
 	flags := cmd.Flags()
-	flagset.Float64(flags, &seconds, "seconds", 10, flagset.Bounds[float64]{Least: 0.001, Most: actors.MaxTraceTime.Seconds()}, "how long to record, at most 60")
+	flagset.Float64(flags, &seconds, "seconds", 10, flagset.Bounds[float64]{Least: 0.001, Most: view.MaxTraceTime.Seconds()}, "how long to record, at most 60")
 	flagset.Uint64(flags, &q.Step, "step", 0, flagset.UpTo(uint64(math.MaxUint64)), "record this step alone, until it ends")
-	flagset.Int64(flags, &q.Steps, "steps", 0, flagset.UpTo(int64(actors.MaxTraceSteps)), "record the first so many steps that begin from now on")
-	flagset.Int64(flags, &q.MaxEvents, "max-events", 0, flagset.UpTo(int64(actors.MaxTraceEvents)), "how many events to keep of each task; 0 for the server's limit")
+	flagset.Int64(flags, &q.Steps, "steps", 0, flagset.UpTo(int64(view.MaxTraceSteps)), "record the first so many steps that begin from now on")
+	flagset.Int64(flags, &q.MaxEvents, "max-events", 0, flagset.UpTo(int64(view.MaxTraceEvents)), "how many events to keep of each task; 0 for the server's limit")
 	flags.StringVarP(&out, "output", "o", "trace.json", "the file to write; - for the standard output")
 	cmd.MarkFlagsMutuallyExclusive("step", "steps")
 	long := func() time.Duration { return time.Duration(seconds * float64(time.Second)) }

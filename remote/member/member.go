@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/network"
+	"github.com/troupe-run/troupe/internal/turns"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/internal/actorservice"
@@ -29,6 +30,7 @@ import (
 	"github.com/troupe-run/troupe/remote/internal/membership"
 	"github.com/troupe-run/troupe/remote/internal/port"
 	"github.com/troupe-run/troupe/remote/internal/trust"
+	"github.com/troupe-run/troupe/remote/internal/wire"
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
@@ -75,9 +77,6 @@ type Config struct {
 
 	// Streams are the methods of the services that are added which are not unary. Clients may call them while the member starts.
 	Streams map[string]port.Shape
-	// Admit judges a call before its request is decoded, and MayUseActors one that uses the program's actors.
-	Admit        func(ctx context.Context, method string) error
-	MayUseActors func(ctx context.Context) error
 	// ConnectionClosed, if set, is called when a client's connection has ended.
 	ConnectionClosed func(number uint64)
 }
@@ -114,6 +113,7 @@ type Member struct {
 	// everywhere is why the port is bound on all interfaces although the spec names another host; empty if it is not.
 	everywhere string
 	landing    Landing
+	work       Work
 	events     view.Events
 	presence   *presence
 	port       *port.Port
@@ -125,6 +125,9 @@ type Member struct {
 	performing atomic.Pointer[cast.Cast]
 	// The gossip: other tasks' messages arrive before it has begun.
 	gossiping atomic.Pointer[membership.Membership]
+
+	traces atomic.Int32 // traces being collected
+	looks  *turns.Turns // of calls that look at tasks
 }
 
 // Listen binds the task's port. Calls that arrive wait for Open, for a bounded time. Errors: INVALID_ARGUMENT for a task that the cluster
@@ -134,7 +137,7 @@ func Listen(c Config) (*Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Member{config: c, spec: c.Spec, self: self, boot: rand.Uint64() | 1, started: time.Now(), log: c.Log}
+	m := &Member{config: c, spec: c.Spec, self: self, boot: rand.Uint64() | 1, started: time.Now(), log: c.Log, looks: turns.New(maxLooks)}
 	if c.Guard != nil {
 		c.Guard.OnRefusal(m.Refused)
 	}
@@ -210,18 +213,20 @@ func (m *Member) Connect(l Landing) {
 	m.presence = newPresence(m)
 	m.links = link.New(link.Config{Spec: m.spec, Self: m.self, Boot: m.boot, Version: c.Version, Devices: l.Devices, Call: m.port.Call, Open: m.openStream,
 		System: m.port.System(), Reachable: l.Reachable, Secret: m.secret, Identify: m.identify(), Confirm: m.confirms(), Strangers: m.strangers(),
-		Programs: programs{m}, Outsiders: c.Outsiders, AdmitOutsider: c.MayUseActors, Pool: l.Pool, Sink: l.Sink, InUse: m.uses, Changed: m.presence.changed, Stalled: m.stalled, NoLending: c.NoLending, Logger: c.Log,
+		Programs: programs{m}, Outsiders: c.Outsiders, AdmitOutsider: m.mayUseActors, Pool: l.Pool, Sink: l.Sink, InUse: m.uses, Changed: m.presence.changed, Stalled: m.stalled, NoLending: c.NoLending, Logger: c.Log,
 		Seen: m.seenByGossip, Timing: link.Timing{Startup: c.Startup - time.Since(m.started)}})
 	m.linked.Store(m.links)
 }
 
-// Perform makes the place of the program's actors, and the services of links and actors. Other services may be registered until Open.
-func (m *Member) Perform() {
+// Perform makes the place of the program's actors, and the services of links, actors and operators. Other services may be registered until Open.
+func (m *Member) Perform(w Work) {
+	m.work = w
 	m.cast = m.newCast()
 	m.performing.Store(m.cast)
 	services := m.port.Services()
-	services.Admit(m.config.Admit)
-	actorservice.Register(services, m.cast, m.config.MayUseActors)
+	services.Admit(m.admitCall)
+	actorservice.Register(services, m.cast, m.mayUseActors)
+	wire.RegisterOperator(services, m, m.MayList, m.mayLook)
 	m.links.Register(services.Early())
 	m.links.Handle(func(method string, serve func(context.Context, link.Stream) error) {
 		services.HandleStream(method, func(ctx context.Context, s *http2.Stream) error { return serve(ctx, s) })

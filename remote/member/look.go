@@ -1,4 +1,4 @@
-package remote
+package member
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/contain"
@@ -16,7 +15,6 @@ import (
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/internal/link"
-	"github.com/troupe-run/troupe/remote/member"
 )
 
 // lookTime bounds the wait for other tasks, unless the caller's context ends earlier.
@@ -28,10 +26,10 @@ const lookMargin = 200 * time.Millisecond
 // See returns the state of this task, or of the whole cluster, including tasks that this one has not learned of yet. Tasks that are up but
 // do not answer in time are silent. Callers see only what they may use (access.Looker). See waits for at most 2 s, and until shortly before
 // ctx ends.
-func (n *Node) See(ctx context.Context, q *view.Query) *view.Cluster {
+func (m *Member) See(ctx context.Context, q *view.Query) *view.Cluster {
 	by, limit := access.Looker(ctx), q.GetLimit()
 	if !by.SeesAll() {
-		q = access.Widest(q, actors.MostListed)
+		q = access.Widest(q, view.MostListed)
 	}
 	wait := lookTime
 	if deadline, ok := ctx.Deadline(); ok {
@@ -40,15 +38,15 @@ func (n *Node) See(ctx context.Context, q *view.Query) *view.Cluster {
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	out := &view.Cluster{Task: n.Self().Name(), Spec: n.SpecForOthers().String(), Exposed: n.Exposed()}
-	all := n.Status()
+	out := &view.Cluster{Task: m.self.Name(), Spec: m.SpecForOthers().String(), Exposed: m.Exposed()}
+	all := m.Status()
 	if only := q.GetTasks(); len(only) > 0 {
-		all = slices.DeleteFunc(all, func(s member.TaskStatus) bool { return !slices.Contains(only, s.Task) })
+		all = slices.DeleteFunc(all, func(s TaskStatus) bool { return !slices.Contains(only, s.Task) })
 	}
 	out.Tasks = make([]*view.Task, len(all))
 	var asked sync.WaitGroup
 	for i, s := range all {
-		asked.Go(contain.Func(n.Log(), "A look at "+s.Task, func() { out.Tasks[i] = n.seeTask(ctx, s, q) }, nil))
+		asked.Go(contain.Func(m.log, "A look at "+s.Task, func() { out.Tasks[i] = m.seeTask(ctx, s, q) }, nil))
 	}
 	asked.Wait()
 	out.Clock = time.Now().UnixNano()
@@ -57,7 +55,7 @@ func (n *Node) See(ctx context.Context, q *view.Query) *view.Cluster {
 }
 
 // seeTask returns the state of one task of the cluster, as far as the query asks for it.
-func (n *Node) seeTask(ctx context.Context, s member.TaskStatus, q *view.Query) *view.Task {
+func (m *Member) seeTask(ctx context.Context, s TaskStatus, q *view.Query) *view.Task {
 	t := &view.Task{Task: s.Task}
 	if of := q.GetEventsAfterOf(); len(of) > 0 || len(q.GetTasks()) > 0 { // each task gets only its own part of the query
 		after := q.GetEventsAfter()
@@ -66,11 +64,11 @@ func (n *Node) seeTask(ctx context.Context, s member.TaskStatus, q *view.Query) 
 		}
 		q = &view.Query{Sections: q.Sections, Cluster: q.Cluster, Detail: q.Detail, Step: q.Step, Limit: q.Limit, EventsAfter: after}
 	}
-	if s.Task == n.Self().Name() {
-		t = n.task.See(q)
+	if s.Task == m.self.Name() {
+		t = m.work.Roles.See(q)
 	} else if q.GetCluster() {
-		if s = n.Locate(ctx, s); s.State == view.StateUp {
-			seen, err := n.task.Ask(ctx, s.Task, q)
+		if s = m.Locate(ctx, s); s.State == stateUp {
+			seen, err := m.work.Roles.Ask(ctx, s.Task, q)
 			if err != nil {
 				s.State, s.Reason = view.StateSilent, err.Error()
 			} else {
@@ -87,9 +85,9 @@ func (n *Node) seeTask(ctx context.Context, s member.TaskStatus, q *view.Query) 
 
 // Graph returns a page of a session's graph. Errors: NOT_FOUND for a task that the cluster does not have and for a session whose master the
 // task is not, UNAVAILABLE for a task that is not up. It waits for another task until ctx ends, but at most 2 s.
-func (n *Node) Graph(ctx context.Context, q *view.GraphQuery) (*view.Graph, error) {
-	task := cmp.Or(q.GetTask(), n.Self().Name())
-	g, err := n.graph(ctx, task, q)
+func (m *Member) Graph(ctx context.Context, q *view.GraphQuery) (*view.Graph, error) {
+	task := cmp.Or(q.GetTask(), m.self.Name())
+	g, err := m.graph(ctx, task, q)
 	if err != nil {
 		return nil, err
 	}
@@ -99,52 +97,51 @@ func (n *Node) Graph(ctx context.Context, q *view.GraphQuery) (*view.Graph, erro
 	return g, nil
 }
 
-func (n *Node) graph(ctx context.Context, task string, q *view.GraphQuery) (*view.Graph, error) {
-	if task == n.Self().Name() {
-		return n.task.Graph(q), nil
+func (m *Member) graph(ctx context.Context, task string, q *view.GraphQuery) (*view.Graph, error) {
+	if task == m.self.Name() {
+		return m.work.Roles.Graph(q), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	if err := n.Find(ctx, task, false); err != nil {
+	if err := m.Find(ctx, task, false); err != nil {
 		return nil, err
 	}
-	return n.task.AskGraph(ctx, q)
+	return m.work.Roles.AskGraph(ctx, q)
 }
 
-// complete adds to the state of the task what only the node knows.
-func (n *Node) complete(q *view.Query, t *view.Task) {
+// Complete adds to the state of the task what the member knows: its process, links and actors.
+func (m *Member) Complete(q *view.Query, t *view.Task) {
 	wants := func(section string) bool {
 		return len(q.GetSections()) == 0 || slices.Contains(q.GetSections(), section)
 	}
-	t.Process = n.process()
-	t.Totals.ClientConnections = int64(n.Port().Connections())
-	for _, k := range slices.Concat(roles.Kinds(n.Port().System()), n.Cast().Kinds()) {
+	t.Process = m.process()
+	t.Totals.ClientConnections = int64(m.port.Connections())
+	for _, k := range slices.Concat(roles.Kinds(m.port.System()), m.cast.Kinds()) {
 		t.Totals.Actors = append(t.Totals.Actors, &view.ActorKind{Kind: k.Kind, Actors: int64(k.Actors), Waiting: int64(k.Waiting), Handled: k.Handled, Panics: k.Panics, Restarts: k.Restarts})
 	}
-	t.Data = n.data()
-	stats := n.Links().Stats()
+	stats := m.links.Stats()
 	t.Totals.BytesSent, t.Totals.BytesReceived = stats.BytesSent+stats.BytesLent, stats.BytesReceived+stats.BytesRead
 	if wants("links") {
-		for _, task := range n.Spec().Tasks() {
-			if task != n.Self() {
-				t.Links = append(t.Links, n.linkTo(task.Name()))
+		for _, task := range m.spec.Tasks() {
+			if task != m.self {
+				t.Links = append(t.Links, m.linkTo(task.Name()))
 			}
 		}
 	}
 	if wants("actors") {
-		t.Actors = n.actors()
+		t.Actors = m.actors()
 	}
 	if wants("asks") {
-		n.asks(int(q.GetLimit()), t)
+		m.asks(int(q.GetLimit()), t)
 	}
 }
 
 // asks lists the requests to programs' actors that have not been answered.
-func (n *Node) asks(limit int, t *view.Task) {
-	if limit <= 0 || limit > actors.MostListed {
-		limit = actors.MostListed
+func (m *Member) asks(limit int, t *view.Task) {
+	if limit <= 0 || limit > view.MostListed {
+		limit = view.MostListed
 	}
-	made, all := n.Cast().Asks(limit)
+	made, all := m.cast.Asks(limit)
 	for _, a := range made {
 		v := &view.Ask{Id: a.ID, Actor: a.By, Blocks: a.Blocks, ToTask: a.To.Task, To: a.To.Name, Type: a.Type, Began: a.Began.UnixNano()}
 		if a.Forwards != (cast.Ref{}) {
@@ -152,7 +149,7 @@ func (n *Node) asks(limit int, t *view.Task) {
 		}
 		t.Asks = append(t.Asks, v)
 	}
-	held, more := n.Cast().Held(limit)
+	held, more := m.cast.Held(limit)
 	for _, h := range held {
 		t.Held = append(t.Held, &view.Held{Ask: &view.Asked{Task: h.Asker.Task, Id: h.Asker.Name}, Actor: h.Actor.Name, State: h.State,
 			ActorState: h.Actor.State, Waiting: int64(h.Actor.Waiting)})
@@ -162,9 +159,9 @@ func (n *Node) asks(limit int, t *view.Task) {
 	}
 }
 
-func (n *Node) linkTo(task string) *view.Link {
+func (m *Member) linkTo(task string) *view.Link {
 	l := &view.Link{Task: task}
-	st, err := n.Links().State(task)
+	st, err := m.links.State(task)
 	if err != nil {
 		l.State, l.Reason = "none", err.Error()
 		return l
@@ -192,8 +189,8 @@ func (n *Node) linkTo(task string) *view.Link {
 }
 
 // actors lists the actors of the runtime and of the program on this task, by kind and name.
-func (n *Node) actors() []*view.Actor {
-	list := append(roles.List(n.Port().System()), n.Cast().List()...)
+func (m *Member) actors() []*view.Actor {
+	list := append(roles.List(m.port.System()), m.cast.List()...)
 	slices.SortFunc(list, func(a, b roles.Status) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
 	out := make([]*view.Actor, len(list))
 	for i, a := range list {

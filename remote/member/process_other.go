@@ -1,6 +1,6 @@
 //go:build !linux
 
-package remote
+package member
 
 import "github.com/troupe-run/troupe/internal/view"
 

@@ -1,4 +1,4 @@
-package remote
+package member
 
 import (
 	"cmp"
@@ -9,12 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/access"
-	"github.com/troupe-run/troupe/remote/member"
 )
 
 // Limits of a trace and intervals of its collection.
@@ -28,29 +26,29 @@ const (
 // Trace records what runs on this task, or on all tasks of the cluster that can be reached within 2 s, and returns it by this task's clock.
 // It runs for the query's duration or until its steps have ended. It ends early with ctx, which is not an error. Errors: INVALID_ARGUMENT,
 // and RESOURCE_EXHAUSTED if the task already collects too many traces. The part of a task that could not be traced has the reason.
-func (n *Node) Trace(ctx context.Context, q *view.TraceQuery) (*view.Trace, error) {
+func (m *Member) Trace(ctx context.Context, q *view.TraceQuery) (*view.Trace, error) {
 	switch long := time.Duration(q.GetDuration()); {
-	case long <= 0 || long > actors.MaxTraceTime:
-		return nil, status.InvalidArgumentf("A trace of %v was requested; it must take more than 0 s and at most %v", long, actors.MaxTraceTime)
-	case q.GetSteps() < 0 || q.GetSteps() > actors.MaxTraceSteps:
-		return nil, status.InvalidArgumentf("A trace of %d steps was requested; the limit is %d", q.GetSteps(), actors.MaxTraceSteps)
+	case long <= 0 || long > view.MaxTraceTime:
+		return nil, status.InvalidArgumentf("A trace of %v was requested; it must take more than 0 s and at most %v", long, view.MaxTraceTime)
+	case q.GetSteps() < 0 || q.GetSteps() > view.MaxTraceSteps:
+		return nil, status.InvalidArgumentf("A trace of %d steps was requested; the limit is %d", q.GetSteps(), view.MaxTraceSteps)
 	case q.GetSteps() > 0 && q.GetStep() != 0:
 		return nil, status.InvalidArgumentf("A trace is of one named step or of a number of steps, not of both")
-	case q.GetMaxEvents() < 0 || q.GetMaxEvents() > actors.MaxTraceEvents:
-		return nil, status.InvalidArgumentf("A trace of %d events per task was requested; the limit is %d", q.GetMaxEvents(), actors.MaxTraceEvents)
+	case q.GetMaxEvents() < 0 || q.GetMaxEvents() > view.MaxTraceEvents:
+		return nil, status.InvalidArgumentf("A trace of %d events per task was requested; the limit is %d", q.GetMaxEvents(), view.MaxTraceEvents)
 	}
-	if n.traces.Add(1) > maxTraces {
-		n.traces.Add(-1)
+	if m.traces.Add(1) > maxTraces {
+		m.traces.Add(-1)
 		return nil, status.Errorf(status.ResourceExhausted, "%d traces are being collected, which is the limit: try again when they have ended", maxTraces)
 	}
-	defer n.traces.Add(-1)
+	defer m.traces.Add(-1)
 
-	out := &view.Trace{Task: n.Self().Name()}
+	out := &view.Trace{Task: m.self.Name()}
 	var reached []*view.TaskTrace
-	for _, s := range n.traced(ctx, q) {
+	for _, s := range m.traced(ctx, q) {
 		t := &view.TaskTrace{Task: s.Task}
 		out.Tasks = append(out.Tasks, t)
-		if s.State == view.StateUp {
+		if s.State == stateUp {
 			reached = append(reached, t)
 		} else {
 			t.Reason = fmt.Sprintf("it was not reached: it is %s: %s", s.State, s.Reason)
@@ -58,13 +56,13 @@ func (n *Node) Trace(ctx context.Context, q *view.TraceQuery) (*view.Trace, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(q.GetDuration()))
 	defer cancel()
-	c := &collection{node: n, by: access.Looker(ctx), steps: q.GetSteps(), step: q.GetStep(), stop: cancel, ask: &view.TraceQuery{Window: rand.Uint64(), Duration: q.GetDuration(),
-		Step: q.GetStep(), MaxEvents: cmp.Or(q.GetMaxEvents(), defaultTrace), MaxBytes: int64(actors.MaxTraceBytes / len(reached))}}
+	c := &collection{member: m, by: access.Looker(ctx), steps: q.GetSteps(), step: q.GetStep(), stop: cancel, ask: &view.TraceQuery{Window: rand.Uint64(), Duration: q.GetDuration(),
+		Step: q.GetStep(), MaxEvents: cmp.Or(q.GetMaxEvents(), defaultTrace), MaxBytes: int64(view.MaxTraceBytes / len(reached))}}
 	out.Began = time.Now().UnixNano()
 	c.opening.Add(len(reached))
 	var work sync.WaitGroup
 	for _, t := range reached {
-		work.Go(contain.Func(n.Log(), "A trace of "+t.Task, func() { c.collect(ctx, t) }, nil))
+		work.Go(contain.Func(m.log, "A trace of "+t.Task, func() { c.collect(ctx, t) }, nil))
 	}
 	work.Go(func() {
 		c.opening.Wait()
@@ -81,17 +79,17 @@ func (n *Node) Trace(ctx context.Context, q *view.TraceQuery) (*view.Trace, erro
 }
 
 // traced returns the tasks to trace: this one, or all tasks of the cluster, after looking for them.
-func (n *Node) traced(ctx context.Context, q *view.TraceQuery) []member.TaskStatus {
+func (m *Member) traced(ctx context.Context, q *view.TraceQuery) []TaskStatus {
 	if q.GetCluster() {
-		return n.LocateAll(ctx)
+		return m.LocateAll(ctx)
 	}
-	s, _ := n.StatusOf(n.Self().Name())
-	return []member.TaskStatus{s}
+	s, _ := m.StatusOf(m.self.Name())
+	return []TaskStatus{s}
 }
 
 // collection is a trace being collected.
 type collection struct {
-	node    *Node
+	member  *Member
 	by      *access.Rights // whose steps count
 	ask     *view.TraceQuery
 	step    uint64
@@ -146,7 +144,7 @@ func (c *collection) query(ctx context.Context, t *view.TaskTrace, q *view.Trace
 		q = c.ask
 	}
 	asked := time.Now()
-	a, err := c.node.task.AskTrace(ctx, t.Task, q)
+	a, err := c.member.work.Roles.AskTrace(ctx, t.Task, q)
 	if err != nil {
 		if ctx.Err() == nil || open {
 			t.Reason = status.From(err).Message
@@ -160,7 +158,7 @@ func (c *collection) query(ctx context.Context, t *view.TaskTrace, q *view.Trace
 	if trip := time.Since(asked); t.Clock == 0 || int64(trip/2) < t.OffsetError {
 		t.Offset, t.OffsetError = a.Clock-asked.UnixNano()-int64(trip/2), int64(trip/2)
 	}
-	if t.Task == c.node.Self().Name() {
+	if t.Task == c.member.self.Name() {
 		t.Offset, t.OffsetError = 0, 0
 	}
 	t.Clock, t.More = a.Clock, a.More

@@ -1,11 +1,11 @@
-package remote
+package member
 
 import (
 	"context"
 
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/internal/actorservice/actorspb"
-	"github.com/troupe-run/troupe/remote/internal/gateway"
+	"github.com/troupe-run/troupe/remote/internal/caller"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
@@ -38,22 +38,22 @@ var admissions = func() map[string][]access.Action {
 }()
 
 // admitCall rejects a call by a client that may do nothing of what the method is for. Tasks of the cluster are judged by the methods.
-func (n *Node) admitCall(ctx context.Context, method string) error {
+func (m *Member) admitCall(ctx context.Context, method string) error {
 	actions := admissions[method]
-	if n.config.Guard == nil || len(actions) == 0 {
+	if m.config.Guard == nil || len(actions) == 0 {
 		return nil
 	}
-	caller, err := gateway.CallerOf(ctx, n.config.Guard)
+	who, err := caller.Of(ctx, m.config.Guard)
 	if err != nil {
 		return wire.ToGRPC(err)
 	}
-	if caller.IsTask() {
+	if who.IsTask() {
 		return nil
 	}
 	for _, a := range actions {
-		if caller.Rights().May(a) == nil {
+		if who.Rights().May(a) == nil {
 			return nil
 		}
 	}
-	return wire.ToGRPC(caller.May(actions[0]))
+	return wire.ToGRPC(who.May(actions[0]))
 }
