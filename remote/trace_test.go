@@ -16,6 +16,7 @@ import (
 	troupestatus "github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/view"
+	"github.com/troupe-run/troupe/remote/member"
 )
 
 // working runs steps on the first of two nodes, across both, until stop is called.
@@ -146,7 +147,7 @@ func TestTraceOfTime(t *testing.T) {
 	nodes := twoNodes(t, true)
 	stop := working(t, nodes[0])
 	defer stop()
-	trace, err := nodes[1].Trace(t.Context(), &view.TraceQuery{Duration: int64(2 * readEvery), Cluster: true, MaxEvents: 20})
+	trace, err := nodes[1].Trace(t.Context(), &view.TraceQuery{Duration: int64(2 * member.ReadEvery), Cluster: true, MaxEvents: 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/troupe-run/troupe/internal/command/exit"
 	"github.com/troupe-run/troupe/internal/command/flagset"
 	"github.com/troupe-run/troupe/internal/command/plain"
-	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/client"
+	"github.com/troupe-run/troupe/remote/member"
 )
 
 func newDrain(stdin *os.File) *cobra.Command {
@@ -41,7 +41,7 @@ tasks, such as troupe up's, does not end on request.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	flagset.Duration(cmd.Flags(), &within, "within", 0, flagset.UpTo(remote.MaxDrain), "how long running steps may continue, at most 1h (0: as long as the task's own --drain says)")
+	flagset.Duration(cmd.Flags(), &within, "within", 0, flagset.UpTo(member.MaxDrain), "how long running steps may continue, at most 1h (0: as long as the task's own --drain says)")
 	return watch(cmd, func(ctx context.Context, c *client.Client, timeout time.Duration, args []string) error {
 		task, err := parseTask(args[0])
 		if err != nil {
@@ -68,7 +68,7 @@ tasks, such as troupe up's, does not end on request.`,
 		if err := c.Drain(ctx, task, within); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, cmp.Or(within, remote.MaxDrain)+timeout)
+		ctx, cancel := context.WithTimeout(ctx, cmp.Or(within, member.MaxDrain)+timeout)
 		defer cancel()
 		if err := d.gone(ctx, c); err != nil {
 			return err

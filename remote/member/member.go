@@ -77,6 +77,8 @@ type Config struct {
 
 	// Streams are the methods of the services that are added which are not unary. Clients may call them while the member starts.
 	Streams map[string]port.Shape
+	// Admissions are those of the methods that are added.
+	Admissions Admissions
 	// ConnectionClosed, if set, is called when a client's connection has ended.
 	ConnectionClosed func(number uint64)
 }
@@ -126,8 +128,9 @@ type Member struct {
 	// The gossip: other tasks' messages arrive before it has begun.
 	gossiping atomic.Pointer[membership.Membership]
 
-	traces atomic.Int32 // traces being collected
-	looks  *turns.Turns // of calls that look at tasks
+	admissions Admissions   // not changed
+	traces     atomic.Int32 // traces being collected
+	looks      *turns.Turns // of calls that look at tasks
 }
 
 // Listen binds the task's port. Calls that arrive wait for Open, for a bounded time. Errors: INVALID_ARGUMENT for a task that the cluster
@@ -138,6 +141,8 @@ func Listen(c Config) (*Member, error) {
 		return nil, err
 	}
 	m := &Member{config: c, spec: c.Spec, self: self, boot: rand.Uint64() | 1, started: time.Now(), log: c.Log, looks: turns.New(maxLooks)}
+	m.admissions = admissions()
+	maps.Copy(m.admissions, c.Admissions)
 	if c.Guard != nil {
 		c.Guard.OnRefusal(m.Refused)
 	}

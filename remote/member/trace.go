@@ -15,13 +15,15 @@ import (
 	"github.com/troupe-run/troupe/remote/access"
 )
 
-// Limits of a trace and intervals of its collection.
+// Limits of a trace.
 const (
-	maxTraces    = 4                      // that a task collects at the same time
-	defaultTrace = 1 << 17                // events per task
-	readEvery    = 250 * time.Millisecond // interval of reading what tasks have recorded
-	readTime     = 10 * time.Second       // for the remainder, once the window is over
+	maxTraces    = 4                // that a task collects at the same time
+	defaultTrace = 1 << 17          // events per task
+	readTime     = 10 * time.Second // for reading the remainder, once the window is over
 )
+
+// ReadEvery is the interval in which a trace reads what tasks have recorded.
+const ReadEvery = 250 * time.Millisecond
 
 // Trace records what runs on this task, or on all tasks of the cluster that can be reached within 2 s, and returns it by this task's clock.
 // It runs for the query's duration or until its steps have ended. It ends early with ctx, which is not an error. Errors: INVALID_ARGUMENT,
@@ -116,7 +118,7 @@ func (c *collection) collect(ctx context.Context, t *view.TaskTrace) {
 		return
 	}
 	opened()
-	every := time.NewTicker(readEvery)
+	every := time.NewTicker(ReadEvery)
 	defer every.Stop()
 	for answers := true; answers && ctx.Err() == nil; {
 		select {
