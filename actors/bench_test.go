@@ -202,7 +202,7 @@ func BenchmarkAcross(b *testing.B) {
 		var cluster pair
 		done := make(chan struct{}, 1)
 		task := cluster.start(b, "b", "a", func(m *wire.Parcel, _ *actor.PID) {
-			if err := failed(m.Message.(*wire.PartitionDone).Failure); err != nil {
+			if err := m.Message.(*wire.PartitionDone).Failure.Err(); err != nil {
 				b.Error(err)
 			}
 			m.Release()

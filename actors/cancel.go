@@ -1,8 +1,6 @@
 package actors
 
 import (
-	"context"
-
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/view"
@@ -22,14 +20,4 @@ func (t *Task) cancelStep(m *wire.CancelStep) *wire.StepCancelled {
 		st.fail(status.Errorf(status.Cancelled, "The step was cancelled by an operator: %s", by))
 	}
 	return out
-}
-
-// CancelStep cancels a step whose master is the given task, which must answer within ctx. by names the requester to the step's client. If
-// owner is not empty, only that owner's steps are cancelled: see Rights. known reports whether the master runs the step.
-func (t *Task) CancelStep(ctx context.Context, task string, step uint64, by, owner string) (session string, known, cancelled bool, err error) {
-	a, err := ask[*wire.StepCancelled](ctx, t, task, masterName, &wire.CancelStep{Step: step, By: by, Owner: owner})
-	if err != nil {
-		return "", false, false, err
-	}
-	return a.GetSession(), a.GetKnown(), a.GetCancelled(), nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/troupe-run/troupe/actors/internal/questions"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/status"
@@ -279,7 +280,7 @@ func (d *directory) claim(a *asking) {
 	case len(d.asking) == 0 && (!fresh || len(others) == 0):
 		d.decide(a, nil)
 	case len(d.asking) >= maxAsking:
-		d.task.System.Root.Send(a.sender, &wire.Homes{Failure: failure(tooMany("claims that wait", "The directory of "+d.task.name, maxAsking, "try again"))})
+		d.task.System.Root.Send(a.sender, &wire.Homes{Failure: wire.FailureOf(tooMany("claims that wait", "The directory of "+d.task.name, maxAsking, "try again"))})
 	default:
 		if d.asking = append(d.asking, a); len(d.asking) == 1 {
 			d.ask(a, others)
@@ -301,16 +302,16 @@ func (d *directory) pass(a *asking) {
 	t := d.task
 	if d.passed.Add(1) > maxAsking {
 		d.passed.Add(-1)
-		t.System.Root.Send(a.sender, &wire.Homes{Failure: failure(tooMany("claims that wait", "The directory of "+t.name, maxAsking, "try again"))})
+		t.System.Root.Send(a.sender, &wire.Homes{Failure: wire.FailureOf(tooMany("claims that wait", "The directory of "+t.name, maxAsking, "try again"))})
 		return
 	}
 	t.background(func(ctx context.Context) {
 		defer d.passed.Add(-1)
-		ctx, cancel := context.WithTimeout(ctx, answerTime)
+		ctx, cancel := context.WithTimeout(ctx, questions.AnswerTime)
 		defer cancel()
 		resources, err := t.claim(ctx, a.claim.Resources)
 		if err != nil {
-			t.System.Root.Send(a.sender, &wire.Homes{Failure: failure(err)})
+			t.System.Root.Send(a.sender, &wire.Homes{Failure: wire.FailureOf(err)})
 			return
 		}
 		t.System.Root.Send(a.sender, &wire.Homes{Resources: resources})
@@ -397,7 +398,7 @@ func (d *directory) decide(a *asking, others map[resourceName]home) {
 			}
 			h.moves = max(h.moves, was.moves) // or else those that know where it was would not believe it
 			if err := d.room(n, h); err != nil {
-				d.task.System.Root.Send(a.sender, &wire.Homes{Failure: failure(err)})
+				d.task.System.Root.Send(a.sender, &wire.Homes{Failure: wire.FailureOf(err)})
 				return
 			}
 			if was.device != "" && was.device != h.device {
@@ -466,9 +467,6 @@ func (t *Task) deciders(resources []*wire.Resource) []string {
 	}
 	return sortedKeys(tasks)
 }
-
-// answerTime bounds the wait for an answer from another task's actor that computes nothing.
-const answerTime = 4 * time.Second
 
 // claimPause is how long a session waits before it claims resources again, and lastClaimPause bounds it: it doubles each time.
 const (
@@ -543,7 +541,7 @@ func (t *Task) claim(ctx context.Context, resources []*wire.Resource) ([]*wire.R
 		}
 		answer, err := ask[*wire.Homes](ctx, t, task, directoryName, claim)
 		if err == nil {
-			err = failed(answer.Failure)
+			err = answer.Failure.Err()
 		}
 		if err != nil {
 			return err
@@ -613,45 +611,12 @@ func (s *shared) logSharing(t *Task, all []*wire.Resource) {
 	}
 }
 
-// ask sends a request to an actor of a task, which may be this one, and waits for its answer.
-func ask[A any](ctx context.Context, t *Task, task, name string, request any) (A, error) {
-	return askFor[A](ctx, t, task, name, request, answerTime)
+// ask sends a request to a role of a task, which may be this one, and waits for its answer.
+func ask[A any](ctx context.Context, t *Task, task, role string, request any) (A, error) {
+	return askFor[A](ctx, t, task, role, request, questions.AnswerTime)
 }
 
 // askFor is ask for an answer that takes up to a given time.
-func askFor[A any](ctx context.Context, t *Task, task, name string, request any, wait time.Duration) (A, error) {
-	var none A
-	pid := actor.NewPID(t.System.Address(), name)
-	var peer Peer
-	if task != t.name {
-		var err error
-		if peer, err = t.Cluster.Peer(view.Await(ctx, "a "+typeName(request)), task); err != nil {
-			return none, err
-		}
-		pid = actor.NewPID(peer.Address(), name)
-	}
-	if deadline, ok := ctx.Deadline(); ok {
-		wait = min(wait, time.Until(deadline))
-	}
-	if wait <= 0 {
-		return none, status.From(context.DeadlineExceeded)
-	}
-	future := t.System.Root.RequestFuture(pid, request, wait)
-	if peer != nil {
-		defer peer.OnDown(func(err error) { t.System.Root.Send(future.PID(), &unanswered{err}) })()
-	}
-	answer, err := future.Result()
-	if err != nil {
-		return none, status.Errorf(status.Unavailable, "%s did not answer a %s within %v: %v", task, typeName(request), wait.Round(time.Millisecond), err)
-	}
-	switch a := answer.(type) {
-	case A:
-		return a, nil
-	case *unanswered:
-		return none, status.From(a.err)
-	}
-	return none, status.Internalf("%s answered a %s with a %s", task, typeName(request), typeName(answer))
+func askFor[A any](ctx context.Context, t *Task, task, role string, request any, wait time.Duration) (A, error) {
+	return questions.Ask[A](ctx, t.Asker, task, role, request, wait)
 }
-
-// unanswered takes the place of an answer when the link to the task that was asked has ended.
-type unanswered struct{ err error }

@@ -208,7 +208,7 @@ func (h *handing) send(ctx context.Context, to string, r *wire.Resource, d conta
 		if err != nil {
 			return err
 		}
-		if err := failed(homes.Failure); err != nil {
+		if err := homes.Failure.Err(); err != nil {
 			return &refusal{err}
 		}
 		if len(homes.Resources) == 1 {
@@ -293,7 +293,7 @@ func (t *Task) adopt(m *wire.Adopt, sender *actor.PID) {
 	homes := &wire.Homes{}
 	home, err := t.adoptPiece(m)
 	if err != nil {
-		homes.Failure = failure(err)
+		homes.Failure = wire.FailureOf(err)
 	} else if home != nil {
 		homes.Resources = []*wire.Resource{home}
 		t.directory.Send(&wire.Note{Resources: homes.Resources})

@@ -96,7 +96,7 @@ func TestMessagesWithoutSender(t *testing.T) {
 
 func TestFailureOfUnknownCode(t *testing.T) {
 	for _, code := range []int32{-1, 0, 17, 1 << 30} {
-		if err := failed(&wire.Failure{Code: code, Message: "m"}); status.CodeOf(err) != status.Unknown {
+		if err := (&wire.Failure{Code: code, Message: "m"}).Err(); status.CodeOf(err) != status.Unknown {
 			t.Errorf("code %d: %v", code, err)
 		}
 	}

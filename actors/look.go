@@ -2,7 +2,6 @@ package actors
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"slices"
 	"strconv"
@@ -65,11 +64,6 @@ func (t *Task) See(q *view.Query) *view.Task {
 		t.Complete(q, seen)
 	}
 	return seen
-}
-
-// Ask has another task answer See; it must answer within ctx.
-func (t *Task) Ask(ctx context.Context, task string, q *view.Query) (*view.Task, error) {
-	return ask[*view.Task](ctx, t, task, workerName, q)
 }
 
 // look is one look at a task.

@@ -1,8 +1,6 @@
 package actors
 
 import (
-	"context"
-
 	"github.com/troupe-run/troupe/internal/view"
 )
 
@@ -22,11 +20,6 @@ func (t *Task) Graph(q *view.GraphQuery) *view.Graph {
 		}
 	}
 	return &view.Graph{Session: q.GetSession()}
-}
-
-// AskGraph has another task answer Graph; it must answer within ctx.
-func (t *Task) AskGraph(ctx context.Context, q *view.GraphQuery) (*view.Graph, error) {
-	return ask[*view.Graph](ctx, t, q.GetTask(), workerName, q)
 }
 
 // page returns the nodes from number first on, at most limit of them.

@@ -12,6 +12,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/actors/internal/questions"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
@@ -145,12 +146,12 @@ func (m *master) Receive(c actor.Context) {
 		}
 	case *wire.Drain:
 		if sender := c.Sender(); sender != nil {
-			m.task.System.Root.Send(sender, &wire.Done{Failure: failure(m.task.drain(msg))})
+			m.task.System.Root.Send(sender, &wire.Done{Failure: wire.FailureOf(questions.End(msg, m.task.name, m.task.End, m.task.Events, m.task.Log))})
 		}
 	case *wire.LeaseExpired:
 		m.leaseLooked(msg.Session)
 	case *peerLost:
-		err := failed(msg.message.Failure)
+		err := msg.message.Failure.Err()
 		for _, st := range msg.steps {
 			st.lost(msg.message.Task, err)
 		}
@@ -396,7 +397,7 @@ func (t *Task) askMaster(ctx context.Context, c *masterCall) (sessions []*Sessio
 		return r.sessions, r.err
 	default: // other messages are handled first
 	}
-	limit := time.NewTimer(answerTime)
+	limit := time.NewTimer(questions.AnswerTime)
 	defer limit.Stop()
 	select {
 	case r := <-c.reply:
@@ -589,7 +590,7 @@ func (t *Task) Reset(ctx context.Context, names []string, by string, ends func(*
 				done, err = ask[*wire.Done](ctx, t, task, workerName, &wire.ClearContainers{Containers: names})
 			}
 			if err == nil {
-				err = failed(done.Failure)
+				err = done.Failure.Err()
 			}
 			failures <- err
 		}, func(err error) { failures <- err }))

@@ -283,7 +283,7 @@ func (st *step) partDone(m *wire.PartitionDone, tensors []*tensor.Tensor) {
 		}
 	}
 	st.own.receive(m.Transfers, tensors)
-	st.partEnded(m.Task, failed(m.Failure))
+	st.partEnded(m.Task, m.Failure.Err())
 }
 
 // partEnded handles the end of another task's part.
@@ -388,7 +388,7 @@ func (st *step) owing() []string {
 // abort asks a task to end its part.
 func (st *step) abort(task string, err error) {
 	if p := st.session.task.Cluster.Reached(task); p != nil {
-		st.session.task.System.Root.Send(actor.NewPID(p.Address(), workerName), &wire.AbortStep{Step: st.id, Failure: failure(err)})
+		st.session.task.System.Root.Send(actor.NewPID(p.Address(), workerName), &wire.AbortStep{Step: st.id, Failure: wire.FailureOf(err)})
 	}
 }
 

@@ -57,7 +57,7 @@ func (st *step) send(part *planPart, again bool) error {
 	}
 	worker := actor.NewPID(peer.Address(), workerName)
 	for _, id := range s.strays(part.task) {
-		s.task.System.Root.Send(worker, &wire.AbortStep{Step: id, Failure: failure(errStray)})
+		s.task.System.Root.Send(worker, &wire.AbortStep{Step: id, Failure: wire.FailureOf(errStray)})
 	}
 	along := st.own.outbox.remove(part.task)
 	m.Transfers = along.transfers

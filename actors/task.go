@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/troupe-run/troupe/actors/internal/questions"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/place"
@@ -24,9 +25,9 @@ import (
 
 // The names by which a task's actors are addressed.
 const (
-	workerName    = "worker"
-	masterName    = "master"
-	directoryName = "directory"
+	workerName    = questions.Worker
+	masterName    = questions.Master
+	directoryName = questions.Directory
 )
 
 // Config holds the parts that a task is made of.
@@ -89,20 +90,15 @@ type SessionDefaults struct {
 
 // Reachable reports whether actors of other tasks may send messages to the actor with that name: the three roles that serve
 // other tasks, and futures that wait for an answer.
-func Reachable(name string) bool {
-	switch name {
-	case masterName, workerName, directoryName:
-		return true
-	}
-	return strings.HasPrefix(name, "future$")
-}
+func Reachable(name string) bool { return questions.Reachable(name) }
 
 // Task is one task of the cluster in this process: devices, steps, and the actors that serve them.
 type Task struct {
 	Config
-	name  string
-	steps stepTable
-	eager eagerTable
+	questions.Asker // of the tasks of the cluster, this one included
+	name            string
+	steps           stepTable
+	eager           eagerTable
 
 	mu       sync.Mutex // guards the four below: sessions open and end, and parts find theirs, on the goroutines of their calls and links
 	sessions map[string]*workerSession
@@ -137,6 +133,7 @@ func NewTask(c Config) (*Task, error) {
 		c.Log = slog.Default()
 	}
 	t := &Task{Config: c, name: c.Cluster.Self(), sessions: map[string]*workerSession{}, opened: halves("sessions", maxSessions, insteadOfSessions), executors: map[string]*devices.Executor{}, pool: roles.NewPool()}
+	t.Asker = questions.New(c.System, t.name, func(ctx context.Context, task string) (questions.Peer, error) { return c.Cluster.Peer(ctx, task) })
 	var err error
 	if t.files, err = c.Files.open(t.name); err != nil {
 		return nil, err
@@ -204,7 +201,7 @@ func (t *Task) Refuse(step uint64, err error) { t.steps.refuse(step, err) }
 // peerLost notifies the actors of the loss of a task that has parts in steps, as worker or as master. They learn of it after
 // the last message that the task sent.
 func (t *Task) peerLost(task string, err error) {
-	m := &wire.PeerLost{Task: task, Failure: failure(err)}
+	m := &wire.PeerLost{Task: task, Failure: wire.FailureOf(err)}
 	t.departures.end(task)
 	t.adoptions.lost(task, err)
 	t.worker.Send(&peerLost{message: m, parts: t.steps.own()})

@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -75,11 +74,6 @@ func (t *Task) Trace(q *view.TraceQuery) *view.TaskTrace {
 	}
 	a.Clock = time.Now().UnixNano()
 	return a
-}
-
-// AskTrace has a task, which may be this one, answer Trace; it must answer within ctx.
-func (t *Task) AskTrace(ctx context.Context, task string, q *view.TraceQuery) (*view.TaskTrace, error) {
-	return ask[*view.TaskTrace](ctx, t, task, workerName, q)
 }
 
 // add opens a window.

@@ -53,7 +53,7 @@ func (w *worker) Receive(c actor.Context) {
 			w.drop(content, "it is none of a worker's")
 		}
 	case *wire.AbortStep:
-		t.steps.refuse(m.Step, cmp.Or(failed(m.Failure), error(errStray))) // it may be overtaking the step's start
+		t.steps.refuse(m.Step, cmp.Or(m.Failure.Err(), error(errStray))) // it may be overtaking the step's start
 	case *wire.Adopt:
 		sender := c.Sender()
 		if sender == nil {
@@ -70,7 +70,7 @@ func (w *worker) Receive(c actor.Context) {
 			return
 		}
 		t.pool.Schedule(func() { // bounded by the containers' patience
-			t.System.Root.Send(sender, &wire.Done{Failure: failure(t.clearContainers(m.Containers))})
+			t.System.Root.Send(sender, &wire.Done{Failure: wire.FailureOf(t.clearContainers(m.Containers))})
 		})
 	case *view.Query:
 		sender := c.Sender()
@@ -100,7 +100,7 @@ func (w *worker) Receive(c actor.Context) {
 		}
 		t.pool.Schedule(func() { t.System.Root.Send(sender, t.Trace(m)) })
 	case *peerLost:
-		task, err := m.message.Task, failed(m.message.Failure)
+		task, err := m.message.Task, m.message.Failure.Err()
 		t.steps.masterDown(task, err)
 		t.orphanSessionsOf(task)
 		t.steps.peerDown(m.parts, task, err)
@@ -179,14 +179,14 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 	}
 	if m.Boot != t.Boot {
 		kernels.ReleaseTensors(tensors)
-		reply(&wire.PartitionDone{Failure: failure(status.Errorf(status.Aborted,
+		reply(&wire.PartitionDone{Failure: wire.FailureOf(status.Errorf(status.Aborted,
 			"%s was restarted: the step was planned for another start of it", t.name))}, mail{})
 		return
 	}
 	s, plan, compiled, err := t.planOf(m)
 	if err != nil {
 		kernels.ReleaseTensors(tensors)
-		reply(&wire.PartitionDone{Failure: failure(err)}, mail{})
+		reply(&wire.PartitionDone{Failure: wire.FailureOf(err)}, mail{})
 		return
 	}
 	if plan == nil && compiled == nil && m.Plan == nil {
@@ -204,7 +204,7 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 		if span != nil {
 			span.End(err)
 		}
-		done := &wire.PartitionDone{Failure: failure(err)}
+		done := &wire.PartitionDone{Failure: wire.FailureOf(err)}
 		if st.stats != nil {
 			b, e := proto.Marshal(st.stats.proto())
 			if e != nil {
