@@ -26,7 +26,6 @@ import (
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/internal/eager"
 	"github.com/troupe-run/troupe/remote/internal/gateway"
-	"github.com/troupe-run/troupe/remote/internal/logs"
 	"github.com/troupe-run/troupe/remote/internal/port"
 	"github.com/troupe-run/troupe/remote/internal/profiler"
 	"github.com/troupe-run/troupe/remote/internal/tracing"
@@ -152,7 +151,6 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 // Listen binds the task's port. Calls that arrive wait for Serve, for a bounded time. Errors: INVALID_ARGUMENT for a task that the cluster
 // does not have, FAILED_PRECONDITION for a port that is taken.
 func Listen(c Config) (*Node, error) {
-	c.Log = logs.Limited(c.Log)
 	if c.Lease == 0 {
 		c.Lease = DefaultLease
 	}
@@ -172,7 +170,7 @@ func Listen(c Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.Member = m
+	n.Member, n.config.Log = m, m.Log()
 	return n, nil
 }
 

@@ -29,6 +29,7 @@ var promised = []string{
 // below kernels itself, where a reader looks for them, and export only their table.
 var shared = []string{
 	"actors",
+	"actors/bare",
 	"actors/cast",
 	"actors/wire",
 	"containers",

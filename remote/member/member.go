@@ -27,6 +27,7 @@ import (
 	"github.com/troupe-run/troupe/remote/internal/actorservice/actorspb"
 	"github.com/troupe-run/troupe/remote/internal/http2"
 	"github.com/troupe-run/troupe/remote/internal/link"
+	"github.com/troupe-run/troupe/remote/internal/logs"
 	"github.com/troupe-run/troupe/remote/internal/membership"
 	"github.com/troupe-run/troupe/remote/internal/port"
 	"github.com/troupe-run/troupe/remote/internal/trust"
@@ -70,7 +71,7 @@ type Config struct {
 	Network  network.Network // nil: the machine's
 	Private  bool            // only this process reaches the network, so an open port needs no warning
 	Version  string          // of the program, for other tasks
-	Log      *slog.Logger
+	Log      *slog.Logger    // nil: slog.Default()
 
 	// Together, if not nil, is shared by the tasks of a process that log once what each would log.
 	Together *Together
@@ -136,6 +137,7 @@ type Member struct {
 // Listen binds the task's port. Calls that arrive wait for Open, for a bounded time. Errors: INVALID_ARGUMENT for a task that the cluster
 // does not have, FAILED_PRECONDITION for a port that is taken. What follows is Connect, Perform and Open, in this order.
 func Listen(c Config) (*Member, error) {
+	c.Log = logs.Limited(c.Log)
 	self, err := c.Spec.Task(c.Job, c.Task)
 	if err != nil {
 		return nil, err

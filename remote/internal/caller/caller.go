@@ -1,4 +1,4 @@
-// Package caller tells who calls a task, and judges what callers may do.
+// Package caller identifies the callers of a task, and judges what they may do.
 package caller
 
 import (
