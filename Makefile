@@ -21,7 +21,7 @@ GO_TEST = go test
 # each when it and those before it are done; what takes long comes last.
 test:
 	@echo "This takes about ten minutes on two processors that do nothing else. Each package is shown when it is done, the end-to-end programs last."
-	CGO_ENABLED=0 $(GO_TEST) -p=3 -parallel=4 -timeout=20m ./graph/... ./internal/... ./queues/... ./containers/... ./examples/... ./kernels/... ./devices/... \
+	CGO_ENABLED=0 $(GO_TEST) -p=3 -parallel=4 -timeout=20m ./graph/... ./internal/... ./node/... ./queues/... ./containers/... ./examples/... ./kernels/... ./devices/... \
 		./actors/... ./remote/... ./serve/... ./troupetest ./cmd/... . ./e2e/...
 
 # Tasks that are killed, frozen, absent, cut off or far away, with TensorFlow's client: part of make check too. Far tasks need Linux, and the right to make
@@ -41,7 +41,7 @@ lint:
 	CGO_ENABLED=0 go tool -modfile=.ci/tools/go.mod golangci-lint run ./...
 
 # What starts goroutines runs under the race detector, which needs a C compiler.
-RACED = . ./actors/... ./cmd/... ./containers/... ./internal/... ./queues/... ./remote/... ./serve/... ./troupetest
+RACED = . ./actors/... ./cmd/... ./containers/... ./internal/... ./node/... ./queues/... ./remote/... ./serve/... ./troupetest
 # These have tests that count allocations, limit memory, compare numbers in bulk or let days pass, and leave them out under the race
 # detector.
 GATED = . ./cmd/troupe ./internal/conventions ./kernels/all ./kernels/internal/simd ./remote/compress

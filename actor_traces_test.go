@@ -40,7 +40,7 @@ func chained(done chan<- struct{}) Option {
 				done <- struct{}{}
 			case how == nil: // the answer to an Ask
 			case how.Value == "ask":
-				_, err = Ask[*emptypb.Empty](c.Context(), c.Server(), to, message)
+				_, err = Ask[*emptypb.Empty](c.Context(), c.Node(), to, message)
 			case how.Value == "ask later":
 				c.Ask(to, message, time.Minute, nil)
 			case how.Value == "send":
@@ -60,7 +60,7 @@ func chained(done chan<- struct{}) Option {
 				replies = false
 				kept := c.Keep()
 				go func() {
-					if _, err := Ask[*emptypb.Empty](kept.Context(), c.Server(), to, message); err != nil {
+					if _, err := Ask[*emptypb.Empty](kept.Context(), c.Node(), to, message); err != nil {
 						panic(err)
 					}
 					if err := kept.Reply(&emptypb.Empty{}); err != nil {

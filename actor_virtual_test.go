@@ -26,7 +26,7 @@ func newCounting(c *troupe.ActorContext, _ any) (troupe.Actor, error) {
 	n := 0
 	return troupe.Handlers(troupe.Handle(func(c *troupe.ActorContext, _ *emptypb.Empty) {
 		n++
-		c.Reply(wrapperspb.String(fmt.Sprint(c.Server().Task(), " ", c.Self().Name(), " ", n)))
+		c.Reply(wrapperspb.String(fmt.Sprint(c.Node().Task(), " ", c.Self().Name(), " ", n)))
 	})), nil
 }
 
@@ -154,7 +154,7 @@ func TestVirtualActorsThatAlwaysLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := make(chan string, 10)
 		c := troupetest.Start(t, map[string]int{"worker": 3}, troupe.WithActor("only", func(c *troupe.ActorContext, _ any) (troupe.Actor, error) {
-			begun <- c.Server().Task()
+			begun <- c.Node().Task()
 			return troupe.ActorFunc(func(*troupe.ActorContext, any) {}), nil
 		}, troupe.Virtual{Always: []string{"one"}}))
 		first := <-begun
@@ -381,7 +381,7 @@ func BenchmarkVirtualActors(b *testing.B) {
 		return troupe.Handlers(
 			troupe.Handle(func(_ *troupe.ActorContext, m *wrapperspb.Int64Value) { sum += m.Value }),
 			troupe.Handle(func(c *troupe.ActorContext, _ *emptypb.Empty) { c.Reply(wrapperspb.Int64(sum)) }),
-			troupe.Handle(func(c *troupe.ActorContext, _ *wrapperspb.BoolValue) { c.Reply(wrapperspb.String(c.Server().Task())) }),
+			troupe.Handle(func(c *troupe.ActorContext, _ *wrapperspb.BoolValue) { c.Reply(wrapperspb.String(c.Node().Task())) }),
 		), nil
 	}
 	cluster := troupe.ClusterSpec{"w": spectest.Addresses(b, 2)}

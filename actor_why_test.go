@@ -15,7 +15,7 @@ func TestWhyOfActors(t *testing.T) {
 		return Handlers(Answer(func(c *ActorContext, way *wrapperspb.StringValue) (*emptypb.Empty, error) {
 			next, rest, _ := strings.Cut(way.Value, " ")
 			task, name, _ := strings.Cut(next, "/")
-			return Ask[*emptypb.Empty](c.Context(), c.Server(), ActorAt(task, name), wrapperspb.String(rest))
+			return Ask[*emptypb.Empty](c.Context(), c.Node(), ActorAt(task, name), wrapperspb.String(rest))
 		})), nil
 	})
 	all := company(t, 2, asker)

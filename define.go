@@ -1,14 +1,11 @@
 package troupe
 
 import (
-	"fmt"
-	"maps"
 	"math"
-	"slices"
-	"strings"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/member"
 	"github.com/troupe-run/troupe/remote/spec"
 	"google.golang.org/protobuf/proto"
 )
@@ -72,68 +69,18 @@ func configure(def *corepb.ServerDef, o *options) error {
 	return nil
 }
 
-// pickTask sets the job and the task of def. For those that are not in the cluster it returns INTERNAL, as TensorFlow's
-// servers do.
+// pickTask sets the job and the task of def; fixed means that those of def were given.
 func pickTask(def *corepb.ServerDef, cluster *spec.Spec, o *options, fixed bool) error {
-	jobs := cluster.Jobs()
-	switch {
-	case o.job != nil:
-		def.JobName = *o.job
-	case def.JobName == "" && len(jobs) == 1:
-		def.JobName = jobs[0]
-	case def.JobName == "":
-		return noJobGiven(jobs)
+	job, index := o.job, o.task
+	if job == nil && def.JobName != "" {
+		job = &def.JobName
 	}
-	if !slices.Contains(jobs, def.JobName) {
-		return noJob(def.JobName, jobs)
+	if given := int(def.TaskIndex); index == nil && fixed {
+		index = &given
 	}
-	tasks := jobTasks(def.Cluster, def.JobName)
-	switch {
-	case o.task != nil:
-		def.TaskIndex = int32(*o.task)
-		if int(def.TaskIndex) != *o.task {
-			return noTask(*o.task, def.JobName, tasks)
-		}
-	case fixed:
-	case len(tasks) == 1:
-		def.TaskIndex = tasks[0]
-	default:
-		return status.InvalidArgumentf("Must specify an explicit `task_index`: job %q has %s.", def.JobName, describe(tasks))
+	task, err := member.Choose(cluster, job, index)
+	if err == nil {
+		def.JobName, def.TaskIndex = task.Job, int32(task.Index)
 	}
-	if !slices.Contains(tasks, def.TaskIndex) {
-		return noTask(int(def.TaskIndex), def.JobName, tasks)
-	}
-	return nil
-}
-
-func noJobGiven(jobs []string) error {
-	return status.InvalidArgumentf("Must specify an explicit `job_name`: the cluster has the jobs %s.", strings.Join(jobs, ", "))
-}
-
-func noJob(job string, jobs []string) error {
-	return status.Internalf("Job %q was not defined in cluster, whose jobs are %s", job, strings.Join(jobs, ", "))
-}
-
-func noTask(index int, job string, tasks []int32) error {
-	return status.Internalf("Task %d was not defined in job %q, which has %s", index, job, describe(tasks))
-}
-
-func jobTasks(cluster *corepb.ClusterDef, job string) []int32 {
-	for _, j := range cluster.GetJob() {
-		if j.GetName() == job {
-			return slices.Sorted(maps.Keys(j.GetTasks()))
-		}
-	}
-	return nil
-}
-
-// describe returns a job's tasks in words, for error texts.
-func describe(tasks []int32) string {
-	if len(tasks) == 1 {
-		return fmt.Sprintf("task %d only", tasks[0])
-	}
-	if last := tasks[len(tasks)-1]; int(last-tasks[0]) == len(tasks)-1 {
-		return fmt.Sprintf("the tasks %d to %d", tasks[0], last)
-	}
-	return "the tasks " + strings.Trim(strings.ReplaceAll(fmt.Sprint(tasks), " ", ", "), "[]")
+	return err
 }

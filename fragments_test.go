@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/graph/train"
+	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/queues/pipeline"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/client"
@@ -47,6 +48,27 @@ func actorsOfAProgram(ctx context.Context, cluster troupe.ClusterSpec, newSum fu
 	}
 	answer, err := troupe.Ask[*wrapperspb.Int64Value](ctx, server, sum, &emptypb.Empty{})
 	return answer.GetValue(), err
+}
+
+func greet(_ *node.ActorContext, name string) (string, error) { return "Hello, " + name, nil }
+
+func greetedByANode(ctx context.Context) (string, error) {
+	n, err := node.NewLocal(ctx, node.WithActor("greeter", node.Stateless(node.Answer(greet)), node.Virtual{}))
+	if err != nil {
+		return "", err
+	}
+	defer n.Stop(ctx)
+	answer, err := node.Ask[string](ctx, n, node.VirtualActor("greeter", "first"), "world")
+	return answer, err
+}
+
+func nodeThatJoins(ctx context.Context) (string, error) {
+	n, err := node.JoinCluster(ctx, []string{"10.0.0.1:2222"}, node.WithJob("go"), node.WithActor("greeter", node.Stateless(node.Answer(greet))))
+	if err != nil {
+		return "", err
+	}
+	answer, err := node.Ask[string](ctx, n, node.ActorAt("go:0", "one"), "world")
+	return answer, err
 }
 
 func serverThatKeeps(ctx context.Context, cluster troupe.ClusterSpec) (*troupe.Server, error) {
@@ -401,6 +423,6 @@ func aClient(ctx context.Context, graph *graphpb.GraphDef, feeds map[string]*ten
 	return out, err
 }
 
-var _ = []any{actorsOfAProgram, greeted, serverThatKeeps, programThatIsAServer, newShop, actorOfHandlers, virtualActors, escalation, topics, aPool, clientOfActors, outsideTheCluster, stageBetweenDatasets[int64, string], deliveryAtLeastOnce[int64],
+var _ = []any{actorsOfAProgram, greeted, greetedByANode, nodeThatJoins, serverThatKeeps, programThatIsAServer, newShop, actorOfHandlers, virtualActors, escalation, topics, aPool, clientOfActors, outsideTheCluster, stageBetweenDatasets[int64, string], deliveryAtLeastOnce[int64],
 	clientWithAToken, functionsThatGraphsCall,
 	aServer, aGraph, nodes, attributes, gradients, training, errorsOfSteps, queueOfRows, aClient}

@@ -37,7 +37,7 @@ func (o *options) threads(config *corepb.ConfigProto) int {
 
 // tensorMemory returns the number of bytes that tensors take on the server's devices.
 func (s *Server) tensorMemory() (bytes int64) {
-	if task := s.node.Task(); task != nil {
+	if task := s.server.Task(); task != nil {
 		for _, d := range task.Devices {
 			bytes += d.MemoryStats().InUse
 		}

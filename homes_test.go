@@ -69,7 +69,7 @@ func (c *tally) is(want int64) {
 // sharedOn lists the resources of a task that the cluster shares.
 func sharedOn(t *testing.T, s *Server) (names []string) {
 	t.Helper()
-	for _, r := range s.node.Task().See(&view.Query{Sections: []string{"resources"}}).Resources {
+	for _, r := range s.server.Task().See(&view.Query{Sections: []string{"resources"}}).Resources {
 		if r.Shared {
 			names = append(names, r.Name)
 		}

@@ -107,7 +107,7 @@ func (o *options) watch(tasks ...spec.Task) (*watched, error) {
 // serve records that a server serves.
 func (w *watched) serve(s *Server) {
 	if w != nil {
-		w.tasks.Serve(s.Task(), s.node)
+		w.tasks.Serve(s.Task(), s.server)
 	}
 }
 

@@ -266,7 +266,7 @@ func testLate(l *late, do func(l *late, ctx context.Context) error, after time.D
 	if after == never {
 		pass(time.Minute)
 		looked := time.Now()
-		s := l.tasks[0].node.ClusterStatus(l.Context())
+		s := l.tasks[0].server.ClusterStatus(l.Context())
 		if !strings.Contains(s.Tasks[1].Reason, "refused; it is awaited until ") {
 			l.Errorf("the status is %+v", s)
 		}
@@ -341,7 +341,7 @@ func TestLateTaskHoldsUpNothingElse(t *testing.T) {
 		if got, err := Fetch[float32](deadline(t), session, nil, here); err != nil || got != -3 {
 			t.Errorf("a step that does not need the task: %v, %v", got, err)
 		}
-		seen := l.tasks[0].node.See(t.Context(), view.ForWhy())
+		seen := l.tasks[0].server.See(t.Context(), view.ForWhy())
 		why := view.Awaits(seen, time.Second)
 		if len(why) != 1 || !strings.Contains(why[0].Text, lateTask+" is never seen") || why[0].Seconds < 19 {
 			t.Errorf("the reasons are %+v", why)

@@ -2,7 +2,6 @@ package troupe
 
 import (
 	"context"
-	"log/slog"
 	"maps"
 	"net"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/quiet"
 	"github.com/troupe-run/troupe/remote/member"
 	"github.com/troupe-run/troupe/remote/spec"
 )
@@ -58,22 +58,9 @@ func NewLocalCluster(ctx context.Context, jobs map[string]int, opts ...Option) (
 // logWarnings makes a server that a program tries something out with log only warnings and errors, unless the program gives it a logger.
 func (o *options) logWarnings() {
 	if !o.ownLog {
-		o.log = slog.New(warnings{o.log.Handler()})
+		o.log = quiet.Warnings(o.log)
 	}
 }
-
-// warnings is a handler that drops records below the level of warnings.
-type warnings struct{ slog.Handler }
-
-func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= slog.LevelWarn && w.Handler.Enabled(ctx, level)
-}
-
-func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return warnings{w.Handler.WithAttrs(attrs)}
-}
-
-func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
 
 func startLocal(ctx context.Context, jobs map[string]int, o *options) (*LocalCluster, error) {
 	declared, err := o.declareLocal(jobs)

@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/network"
+	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/member"
@@ -58,7 +59,7 @@ type options struct {
 	tokens         *access.Tokens
 	audit          *access.Audit
 	files          actors.FileAccess
-	actors         map[string]actorKind
+	kinds          node.Kinds
 	functions      map[string]Function
 	otherFunctions Function
 	http           httpOptions
@@ -220,18 +221,10 @@ func WithClientMemory(bytes int64) Option {
 
 // check rejects invalid options, as far as they are known to be invalid before anything is opened or bound.
 func (o *options) check(self spec.Task) error {
-	if o.startup <= 0 {
-		return status.InvalidArgumentf("The time in which a cluster starts must be positive, not %v", o.startup)
-	}
 	if o.lease <= 0 {
 		return status.InvalidArgumentf("A session's lease must be positive, not %v", o.lease)
 	}
-	if o.bind != "" {
-		if _, _, err := spec.SplitAddress(o.bind); err != nil {
-			return status.InvalidArgumentf("the address to bind (--bind, WithBind) is invalid: %s", status.From(err).Message)
-		}
-	}
-	return errors.Join(o.checkMemory(), o.checkCertificate(self), o.checkHTTP(), remote.CheckDurable(o.data, o.durable), o.checkData(), o.checkActors())
+	return errors.Join(o.member(self).Check(), o.checkMemory(), o.checkHTTP(), remote.CheckDurable(o.data, o.durable), o.checkData())
 }
 
 // checkMemory rejects negative limits, and a limit of the process that no server can work with.
@@ -266,12 +259,9 @@ func (o *options) checkData() error {
 	return nil
 }
 
-// checkActors rejects a negative limit of actors.
-func (o *options) checkActors() error {
-	if o.actorLimit < 0 {
-		return status.InvalidArgumentf("the limit of the program's actors (WithActorLimit) is negative: %d", o.actorLimit)
-	}
-	return nil
+// member returns what the options say of the task as a member of its cluster, as far as that can be invalid.
+func (o *options) member(self spec.Task) *member.Config {
+	return &member.Config{Job: self.Job, Task: self.Index, Bind: o.bind, Startup: o.startup, ActorLimit: o.actorLimit, Credentials: o.credentials}
 }
 
 // WithBind sets the host:port to bind, for a server that others reach at its address in the cluster through a forwarded

@@ -16,7 +16,6 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/remote"
-	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/access"
 	"google.golang.org/protobuf/proto"
@@ -338,27 +337,4 @@ func spawnTest(t *testing.T, s *Server, kind, name string) ActorRef {
 		t.Fatal(err)
 	}
 	return ref
-}
-
-// A host whose name could be a job's is a host, unless the cluster has the job.
-func TestHostsThatCouldBeJobs(t *testing.T) {
-	for _, let := range []bool{false, true} {
-		s := company(t, 1, WithOutsiders(let))[0]
-		for _, c := range []struct{ task, outside, inside string }{
-			{"localhost:8090", "localhost:8090", "/job:localhost/replica:0/task:8090"},
-			{"/job:localhost/task:8090", "localhost:8090", "/job:localhost/replica:0/task:8090"},
-			{"w:0", "/job:w/replica:0/task:0", "/job:w/replica:0/task:0"},
-			{"w:7", "/job:w/replica:0/task:7", "/job:w/replica:0/task:7"},
-			{"10.0.0.9:8090", "10.0.0.9:8090", "10.0.0.9:8090"},
-		} {
-			want := c.inside
-			if let {
-				want = c.outside
-			}
-			ref := ActorAt(c.task, "echo")
-			if got, err := s.resolve(ref); err != nil || got != (cast.Ref{Task: want, Name: "echo"}) || refOf(got) != ref {
-				t.Errorf("with outsiders %v, %v is %v: %v", let, ref, got, err)
-			}
-		}
-	}
 }

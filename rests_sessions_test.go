@@ -272,7 +272,7 @@ func tracesThatRest(r *resting) []restOperation {
 		{"a trace of all tasks", func() {
 			done := make(chan error, 1)
 			go func() {
-				got, err := r.tasks[0].node.Trace(r.bounded(), &view.TraceQuery{Duration: int64(3 * time.Second), Cluster: true})
+				got, err := r.tasks[0].server.Trace(r.bounded(), &view.TraceQuery{Duration: int64(3 * time.Second), Cluster: true})
 				if err == nil && len(got.GetTasks()) != 2 {
 					err = fmt.Errorf("the trace has %d tasks", len(got.GetTasks()))
 				}

@@ -3,7 +3,6 @@ package troupe
 import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/access"
-	"github.com/troupe-run/troupe/remote/spec"
 )
 
 // WithCredentials makes the server speak mutual TLS 1.3 on its port, with clients and other tasks alike, and refuse
@@ -16,15 +15,6 @@ func WithCredentials(credentials *access.Credentials) Option {
 		}
 		o.credentials = credentials
 	})
-}
-
-// checkCertificate rejects a certificate that does not name the server's task: peers would refuse the server.
-func (o *options) checkCertificate(self spec.Task) error {
-	if o.credentials == nil || o.credentials.Name().IsTask(self.Job, self.Index) {
-		return nil
-	}
-	return status.InvalidArgumentf("the certificate of %s does not let its owner be %s: use the one of %s (--tls-cert, WithCredentials)",
-		o.credentials.Name(), self.Name(), access.TaskName(self.Job, self.Index))
 }
 
 // WithSecretFile names the file with the secret that the tasks of the cluster share. Tasks prove to each other that

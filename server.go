@@ -5,44 +5,31 @@ import (
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/remote"
+	"github.com/troupe-run/troupe/remote/member"
 	"github.com/troupe-run/troupe/remote/spec"
 	"google.golang.org/protobuf/proto"
 )
 
-// stopTime bounds Stop if its context has no deadline.
-const stopTime = 5 * time.Second
-
-// The states of a server.
-const (
-	bound int32 = iota
-	serving
-	ended
-)
-
 // Server is a task of a cluster that runs in this process. A process may have several servers, of one cluster or of
 // several. All methods may be called concurrently.
+//
+// A server is a [node.Node], which hosts the actors of the program, too, and has its methods: Start, Join and Stop; Target, Address, Task
+// and Status; Spawn, Ensure, EndActor, Send, TrySend, WatchActor, WatchTasks, Publish, TryPublish and Subscribe.
 type Server struct {
-	def     *corepb.ServerDef
-	self    spec.Task
-	log     *slog.Logger
-	stopped chan struct{} // closed when the server has stopped
-	stopErr error         // set before stopped is closed
-
-	node      *remote.Node // its port is bound
+	*node.Node
+	def       *corepb.ServerDef
+	self      spec.Task
+	log       *slog.Logger
+	server    *remote.Node // its port is bound
 	watched   *watched     // nil without an HTTP endpoint
 	functions *functions   // nil if the program has none
-	outsiders bool         // programs outside the cluster and actors exchange messages
-
-	mu    sync.Mutex // held by Start, so that Stop waits for it
-	state atomic.Int32
 }
 
 // localOnly are the options that only local clusters take.
@@ -137,15 +124,18 @@ func newServer(def *corepb.ServerDef, cluster *spec.Spec, o *options) (*Server, 
 	if o.processMemory > 0 || tensor.Process.Limit() == 0 {
 		tensor.Process.SetLimit(cmp.Or(o.processMemory, tensor.DefaultProcessMemory()))
 	}
-	s := &Server{def: def, self: self, log: o.log, stopped: make(chan struct{}), watched: o.http.shared, functions: newFunctions(o), outsiders: o.outsiders}
+	s := &Server{def: def, self: self, log: o.log, watched: o.http.shared, functions: newFunctions(o)}
 	if s.watched == nil {
 		if s.watched, err = o.watch(self); err != nil {
 			return nil, err
 		}
 	}
-	s.node, err = remote.Listen(remote.Config{Spec: cluster, Job: def.JobName, Task: int(def.TaskIndex), Bind: o.bind, Claimed: o.claim, NoLending: o.noLending, Outsiders: o.outsiders, ActorLimit: o.actorLimit, Together: o.together, End: o.end, CPUs: cpus,
-		Data: o.data, Durable: o.durable, DataLimit: o.dataLimit, CompactionRate: o.compactionRate, Files: o.files, Credentials: o.credentials, SecretFile: o.secretFile, Traces: o.traces, Guard: o.guard(),
-		MemoryLimit: o.memoryLimit, Threads: o.threads(def.DefaultSessionConfig), StepMemory: o.stepMemory, SessionMemory: o.sessionMemory, ClientMemory: o.clientMemory, GPUConfig: gpus, Lease: o.lease, Startup: o.startup, Defaults: defaults, Program: s.functions.program(), Actors: s.kinds(o.actors), Network: o.network, Private: o.private, Log: o.log})
+	s.Node, err = node.Wrap(o.kinds, o.outsiders, func(kinds map[string]cast.Maker) (node.Host, error) {
+		s.server, err = remote.Listen(remote.Config{Spec: cluster, Job: def.JobName, Task: int(def.TaskIndex), Bind: o.bind, Claimed: o.claim, NoLending: o.noLending, Outsiders: o.outsiders, ActorLimit: o.actorLimit, Together: o.together, End: o.end, CPUs: cpus,
+			Data: o.data, Durable: o.durable, DataLimit: o.dataLimit, CompactionRate: o.compactionRate, Files: o.files, Credentials: o.credentials, SecretFile: o.secretFile, Traces: o.traces, Guard: o.guard(),
+			MemoryLimit: o.memoryLimit, Threads: o.threads(def.DefaultSessionConfig), StepMemory: o.stepMemory, SessionMemory: o.sessionMemory, ClientMemory: o.clientMemory, GPUConfig: gpus, Lease: o.lease, Startup: o.startup, Defaults: defaults, Program: s.functions.program(), Actors: kinds, Network: o.network, Private: o.private, Log: o.log})
+		return host{s}, err
+	})
 	if err != nil {
 		if o.http.shared == nil {
 			err = s.watched.abandon(err)
@@ -155,29 +145,31 @@ func newServer(def *corepb.ServerDef, cluster *spec.Spec, o *options) (*Server, 
 	return s, nil
 }
 
-// Start begins to serve. It does nothing if the server already serves, and returns FAILED_PRECONDITION if it was
-// stopped. ctx bounds only the start. A server that fails to start is stopped.
-func (s *Server) Start(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch s.state.Load() {
-	case serving:
-		return nil
-	case ended:
-		return status.Errorf(status.FailedPrecondition, "Server has stopped.")
-	}
-	if err := s.node.Serve(ctx); err != nil {
-		s.state.Store(ended)
-		close(s.stopped)
+// host is a server as what runs its node.
+type host struct{ *Server }
+
+// Member returns the task of the cluster.
+func (h host) Member() *member.Member { return h.server.Member }
+
+// Serve begins to serve.
+func (h host) Serve(ctx context.Context) error {
+	s := h.Server
+	if err := s.server.Serve(ctx); err != nil {
 		if e := s.watched.remove(s.Task()); e != nil {
 			s.log.Warn("the HTTP endpoint did not end in order", "error", e)
 		}
-		return status.InContext(ctx, err)
+		return err
 	}
 	s.watched.serve(s)
 	tellUnused(s.def.DefaultSessionConfig, s.log)
-	s.state.Store(serving)
 	return nil
+}
+
+// Stop cancels running steps when ctx ends.
+func (h host) Stop(ctx context.Context) error {
+	s := h.Server
+	s.watched.leave(s)
+	return cmp.Or(s.server.Stop(ctx), s.functions.stop(ctx), s.watched.remove(s.Task()))
 }
 
 // startError gives the error of an address that cannot be bound the code and the first words that TensorFlow's servers
@@ -190,80 +182,16 @@ func startError(err error) error {
 	return status.Errorf(status.Unknown, "Could not start gRPC server at %s", strings.TrimPrefix(e.Message, "Could not start the server at "))
 }
 
-// Join waits until the server has stopped or ctx ends. TensorFlow's Join never returns.
-func (s *Server) Join(ctx context.Context) error {
-	select {
-	case <-s.stopped:
-		return nil
-	case <-ctx.Done():
-		return status.From(ctx.Err())
-	}
-}
-
-// Stop stops the server. It accepts no new calls, and running steps are cancelled when ctx ends, or after 5 s if ctx
-// has no deadline. The port is free afterwards. A later call of Stop waits for the first until its own context ends,
-// and returns the first one's result.
-func (s *Server) Stop(ctx context.Context) error {
-	s.mu.Lock()
-	before := s.state.Swap(ended)
-	s.mu.Unlock()
-	if before == ended {
-		select {
-		case <-s.stopped:
-			return s.stopErr
-		default:
-		}
-		select {
-		case <-s.stopped:
-			return s.stopErr
-		case <-ctx.Done():
-			return status.From(ctx.Err())
-		}
-	}
-	if _, limited := ctx.Deadline(); !limited {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, stopTime)
-		defer cancel()
-	}
-	defer close(s.stopped)
-	s.watched.leave(s)
-	s.stopErr = cmp.Or(s.node.Stop(ctx), s.functions.stop(ctx), s.watched.remove(s.Task()))
-	return s.stopErr
-}
-
-// running returns the node, or an error if it does not serve. It does not wait for Start.
+// running returns what serves, or an error if the server does not. It does not wait for Start.
 func (s *Server) running() (*remote.Node, error) {
-	switch s.state.Load() {
-	case ended:
-		return nil, status.Errorf(status.FailedPrecondition, "Server has stopped.")
-	case bound:
-		return nil, status.Errorf(status.FailedPrecondition, "The server of %v has not been started.", s.self)
+	if err := s.Serving(); err != nil {
+		return nil, err
 	}
-	return s.node, nil
+	return s.server, nil
 }
-
-// Target returns the target that clients dial: grpc://host:port, with the port that is bound.
-func (s *Server) Target() string { return s.node.Target() }
-
-// Address returns the host:port at which others reach the server.
-func (s *Server) Address() string { return s.node.Address() }
-
-// Task returns the server's task name, such as /job:worker/replica:0/task:1.
-func (s *Server) Task() string { return s.self.Name() }
 
 // ServerDef returns a copy of the declaration with the options applied. The caller owns it.
 func (s *Server) ServerDef() *corepb.ServerDef { return proto.Clone(s.def).(*corepb.ServerDef) }
-
-// Status returns what this task knows about all declared tasks, in order, without asking them. It returns nil if the server does not serve.
-// While a cluster starts, this task may not know yet of tasks that are already up: WatchTasks reports them, and a client's Status asks
-// them.
-func (s *Server) Status() []TaskStatus {
-	node, err := s.running()
-	if err != nil {
-		return nil
-	}
-	return node.Status()
-}
 
 // Trim returns to the Go runtime the tensor memory that has been idle since the last call of Trim, and reports the
 // number of bytes. A long-running program should call it now and then.

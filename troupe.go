@@ -47,7 +47,8 @@
 // # Actors
 //
 // WithActor registers actors of the program's own with a server. They can be spawned on any task, receive protocol
-// buffers from Server.Send and Ask, and can be watched. See Actor and docs/actors.md for their guarantees.
+// buffers from Server.Send and Ask, and can be watched. Package node has all of this, also for programs that run no graphs, and says what is
+// guaranteed; so does docs/actors.md.
 //
 // Package troupetest runs clusters in tests, with faults and in simulated time.
 //

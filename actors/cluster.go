@@ -56,7 +56,8 @@ type Cluster interface {
 	Self() string
 	// Tasks are the names of all declared tasks, this one included, in order. They must not be changed.
 	Tasks() []string
-	// Known returns what is known of a task's devices, without asking the task; nil if it was never reached. Callers must not modify it.
+	// Known returns what is known of a task's devices, without asking the task; nil if it was never reached, and empty for a task that was
+	// and has none. Callers must not modify it.
 	Known(task string) []device.Attributes
 	// Find is like Known, but first contacts a task of which nothing is known, for a bounded time within ctx: at the start of a cluster,
 	// some tasks are up that no other task knows yet.

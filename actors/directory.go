@@ -453,10 +453,17 @@ func (t *Task) stable() []string {
 
 // decider returns the task whose directory decides a name's home: a stable one, or else the first in the name's order that is not down.
 func (t *Task) decider(container, name string) string {
-	if stable := t.stable(); len(stable) > 0 {
-		return place.First(stable, container, name, func(string) bool { return true })
+	if first := place.First(t.stable(), container, name, func(task string) bool { return !t.bare(task) }); first != "" {
+		return first
 	}
-	return cmp.Or(place.First(t.Cluster.Tasks(), container, name, func(task string) bool { return task == t.name || !t.Cluster.Down(task) }), t.name)
+	return cmp.Or(place.First(t.Cluster.Tasks(), container, name, func(task string) bool { return task == t.name || !t.Cluster.Down(task) && !t.bare(task) }), t.name)
+}
+
+// bare reports whether a task is known to have no devices: its program hosts actors alone (package bare). One of which that is not known yet
+// answers UNAVAILABLE where it would have to decide, and is known then.
+func (t *Task) bare(task string) bool {
+	known := t.Cluster.Known(task)
+	return known != nil && len(known) == 0
 }
 
 // deciders returns the tasks whose directories decide the homes of resources.

@@ -82,7 +82,7 @@ type handing struct {
 func (h *handing) successor(not map[string]bool) string {
 	t := h.task
 	may := func(task string) bool {
-		return !h.lost[task] && !not[task] && t.Cluster.Known(task) != nil && !t.Cluster.Down(task) && t.departures.of(task) == nil
+		return !h.lost[task] && !not[task] && t.Cluster.Known(task) != nil && !t.bare(task) && !t.Cluster.Down(task) && t.departures.of(task) == nil
 	}
 	return cmp.Or(place.First(t.stable(), "", t.name, may), place.First(t.Cluster.Tasks(), "", t.name, may))
 }

@@ -112,8 +112,8 @@ type Config struct {
 // sessions without a client end sooner, after actors.ShortLease.
 const DefaultLease = 10 * time.Minute
 
-// DefaultStartup is long enough for people who start tasks by hand, and for machines that load the tasks' images.
-const DefaultStartup = 2 * time.Minute
+// DefaultStartup is a member's.
+const DefaultStartup = member.DefaultStartup
 
 // maxCPUs bounds the CPU devices of a task: each has containers of its own.
 const maxCPUs = 1024
@@ -164,7 +164,7 @@ func Listen(c Config) (*Node, error) {
 	}
 	n := &Node{config: c}
 	m, err := member.Listen(member.Config{Spec: c.Spec, Job: c.Job, Task: c.Task, Bind: c.Bind, Claimed: c.Claimed, NoLending: c.NoLending, Startup: c.Startup,
-		Actors: c.Actors, ActorLimit: c.ActorLimit, Tracer: tracing.Messages(c.Traces), Credentials: c.Credentials, Guard: c.Guard, SecretFile: c.SecretFile,
+		Actors: c.Actors, ActorLimit: c.ActorLimit, Traces: c.Traces, Credentials: c.Credentials, Guard: c.Guard, SecretFile: c.SecretFile,
 		Outsiders: c.Outsiders, Guest: c.lent != nil, Insecure: c.Files.Insecure, Network: c.Network, Private: c.Private, Version: Version(), Log: c.Log,
 		Together: c.Together, Streams: streams(c), Admissions: admissions(), ConnectionClosed: n.connectionClosed})
 	if err != nil {

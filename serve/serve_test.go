@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 func newEcho(c *troupe.ActorContext, _ any) (troupe.Actor, error) {
 	return troupe.ActorFunc(func(c *troupe.ActorContext, message any) {
 		if text, ok := message.(*wrapperspb.StringValue); ok {
-			c.Reply(wrapperspb.String(c.Server().Task() + " heard " + text.Value))
+			c.Reply(wrapperspb.String(c.Node().Task() + " heard " + text.Value))
 		}
 	}), nil
 }

@@ -97,7 +97,7 @@ var forwarders = troupe.WithActor("forwarder", func(c *troupe.ActorContext, argu
 	return troupe.ActorFunc(func(c *troupe.ActorContext, message any) {
 		switch m := message.(type) {
 		case *emptypb.Empty:
-			_ = c.Reply(wrapperspb.String(c.Server().Task()))
+			_ = c.Reply(wrapperspb.String(c.Node().Task()))
 		case *wrapperspb.StringValue:
 			if m.Value == "end" {
 				c.Stop()

@@ -5,6 +5,7 @@ package bare
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strconv"
 	"time"
 
@@ -116,7 +117,7 @@ func (t *Task) worker(c actor.Context) {
 	case *wire.Parcel:
 		m.Release()
 		if p, ok := m.Message.(*wire.RunPartition); ok && sender != nil {
-			c.Respond(&wire.PartitionDone{Step: p.Step, Task: t.config.Name, Failure: t.without()})
+			c.Respond(&wire.Parcel{Message: &wire.PartitionDone{Step: p.Step, Task: t.config.Name, Failure: t.without()}})
 		}
 	case *wire.Adopt:
 		if sender != nil {
@@ -148,6 +149,16 @@ func (t *Task) Name() string { return t.config.Name }
 func (t *Task) See(q *view.Query) *view.Task {
 	out := &view.Task{Task: t.config.Name, Process: &view.Process{Boot: strconv.FormatUint(t.config.Boot, 16), Clock: time.Now().UnixNano()},
 		Totals: &view.Totals{StepsFailed: map[string]int64{}}, Omitted: map[string]int64{}}
+	if s := q.GetSections(); len(s) == 0 || slices.Contains(s, "events") {
+		limit := int(q.GetLimit())
+		if limit <= 0 || limit > view.MostListed {
+			limit = view.MostListed
+		}
+		events, others := t.config.Events.After(q.GetEventsAfter(), limit)
+		if out.Events = events; others > 0 {
+			out.Omitted["events"] = int64(others)
+		}
+	}
 	t.config.Complete(q, out)
 	return out
 }

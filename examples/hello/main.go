@@ -6,18 +6,18 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/node"
 )
 
-func greet(_ *troupe.ActorContext, name string) (string, error) { return "Hello, " + name, nil }
+func greet(_ *node.ActorContext, name string) (string, error) { return "Hello, " + name, nil }
 
 func main() {
 	ctx := context.Background()
-	server, err := troupe.NewLocalServer(ctx, troupe.WithActor("greeter", troupe.Stateless(troupe.Answer(greet)), troupe.Virtual{}))
+	n, err := node.NewLocal(ctx, node.WithActor("greeter", node.Stateless(node.Answer(greet)), node.Virtual{}))
 	if err != nil {
 		log.Fatal(err)
 	}
-	answer, err := troupe.Ask[string](ctx, server, troupe.VirtualActor("greeter", "first"), "world")
+	answer, err := node.Ask[string](ctx, n, node.VirtualActor("greeter", "first"), "world")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func newSplitter(_ *troupe.ActorContext, arguments any) (troupe.Actor, error) {
 		}
 		for task, share := range shares(line.Text, len(tasks)) {
 			counter := troupe.ActorAt(tasks[task], counterName)
-			if _, err := troupe.Ask[*words.Done](c.Context(), c.Server(), counter, &words.Words{Times: share}); err != nil {
+			if _, err := troupe.Ask[*words.Done](c.Context(), c.Node(), counter, &words.Words{Times: share}); err != nil {
 				answered(c.Fail(err))
 				return
 			}

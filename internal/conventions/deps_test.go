@@ -21,7 +21,7 @@ const module = "github.com/troupe-run/troupe"
 // layers. Folders of one layer do not import each other.
 var layers = [][]string{
 	{"live", "subnormal"},
-	{"graph", "network", "extent", "blocks", "bytesize", "recent"},
+	{"graph", "network", "extent", "blocks", "bytesize", "recent", "quiet"},
 	{"harness"},
 	{"view", "rights", "turns"},
 	{"contain"},
@@ -33,6 +33,7 @@ var layers = [][]string{
 	{"devices"},
 	{"actors"},
 	{"remote"},
+	{"node"},
 	{""}, // the root package
 	{"troupetest"},
 	{"command"},
@@ -81,6 +82,9 @@ var bans = []struct {
 	{"remote/client", module + "/actors", true, nil, "a client does not carry a server along"},
 	{"remote/client", module + "/kernels", true, nil, "a client does not carry a server along"},
 	{"remote/internal/link", module + "/kernels", true, nil, "links carry tensors and messages, whatever they are for"},
+	{"node", module + "/kernels", true, nil, "a node does not carry a server along"},
+	{"node", module + "/devices", true, nil, "a node does not carry a server along"},
+	{"remote/member", module + "/devices", true, nil, "members of a cluster need not run graphs"},
 	{"remote/member", module + "/kernels", true, nil, "members of a cluster need not run graphs"},
 	{"remote/internal/membership", module + "/kernels", true, nil, "tasks know each other, whatever they do"},
 	{"actors/cast", module + "/kernels", true, nil, "programs' actors run no graphs"},

@@ -17,6 +17,7 @@ var promised = []string{
 	"graph/status",
 	"graph/tensor",
 	"graph/train",
+	"node",
 	"queues/pipeline",
 	"remote/access",
 	"remote/client",

@@ -39,7 +39,21 @@ func main() {
 	fmt.Println(err)
 }
 `, 11, []string{module + "/actors", module + "/devices", module + "/kernels", "github.com/cockroachdb", "github.com/prometheus", "html/template"}},
-	"a server without an HTTP endpoint": {"./examples/hello", 56, []string{module + "/kernels/kernelstest", "github.com/spf13", "golang.org/x/net/trace"}},
+	"a node": {"./examples/hello", 18, []string{module + "/devices", module + "/kernels", module + "/containers", module + "/queues", "github.com/cockroachdb", "html/template"}},
+	"a server without an HTTP endpoint": {`package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/troupe-run/troupe"
+)
+
+func main() {
+	server, err := troupe.NewLocalServer(context.Background())
+	fmt.Println(server, err)
+}
+`, 56, []string{module + "/kernels/kernelstest", "github.com/spf13", "golang.org/x/net/trace"}},
 }
 
 func TestLinkedPrograms(t *testing.T) {

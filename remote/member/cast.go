@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/internal/link"
 	"github.com/troupe-run/troupe/remote/internal/membership"
+	"github.com/troupe-run/troupe/remote/internal/spans"
 )
 
 // ways carries messages between programs' actors over the member's links.
@@ -61,7 +62,7 @@ func (m *Member) newCast() *cast.Cast {
 	find := func(ctx context.Context, task string) error { return m.Find(ctx, task, true) }
 	return cast.New(cast.Config{System: m.port.System(), Self: m.self.Name(), Tasks: m.taskNames(), Boot: m.boot, Transport: ways{m},
 		Kinds: kinds, MaxActors: m.config.ActorLimit, Present: m.present, Find: find, Watched: m.presence.watch, Outsiders: m.config.Outsiders, Address: m.self.Address, Refused: m.links.RefuseSystem,
-		Tracer: m.config.Tracer, Panicked: m.actorPanicked, Log: m.log})
+		Tracer: spans.Messages(m.config.Traces), Panicked: m.actorPanicked, Log: m.log})
 }
 
 // actorPanicked records an event for a panic of one of the program's actors.

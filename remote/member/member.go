@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/graph/transfer"
 	"github.com/troupe-run/troupe/internal/network"
 	"github.com/troupe-run/troupe/internal/turns"
 	"github.com/troupe-run/troupe/internal/view"
@@ -33,6 +34,7 @@ import (
 	"github.com/troupe-run/troupe/remote/internal/trust"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 	"github.com/troupe-run/troupe/remote/spec"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Config describes a member: which task of which cluster it is, and who may reach it.
@@ -53,8 +55,8 @@ type Config struct {
 	// Actors are the kinds of the program's own actors, by name. ActorLimit bounds these actors; 0 means cast.MaxActors.
 	Actors     map[string]cast.Maker
 	ActorLimit int
-	// Tracer, if set, records the messages to these actors.
-	Tracer cast.Tracer
+	// Traces, if set, receives the spans of messages to these actors.
+	Traces trace.TracerProvider
 	// Credentials, if set, encrypt all connections and identify tasks and clients by their certificates. Their owner closes them after the
 	// member has stopped.
 	Credentials *access.Credentials
@@ -84,7 +86,32 @@ type Config struct {
 	ConnectionClosed func(number uint64)
 }
 
-// Landing is what a member computes on: its devices, and where tensors for them arrive.
+// DefaultStartup is long enough for people who start tasks by hand, and for machines that load the tasks' images.
+const DefaultStartup = 2 * time.Minute
+
+// Check rejects a configuration that is known to be invalid before anything is opened or bound. The error is INVALID_ARGUMENT.
+func (c *Config) Check() error {
+	if c.Startup <= 0 {
+		return status.InvalidArgumentf("The time in which a cluster starts must be positive, not %v", c.Startup)
+	}
+	if c.Bind != "" {
+		if _, _, err := spec.SplitAddress(c.Bind); err != nil {
+			return status.InvalidArgumentf("the address to bind (--bind, WithBind) is invalid: %s", status.From(err).Message)
+		}
+	}
+	if c.ActorLimit < 0 {
+		return status.InvalidArgumentf("the limit of the program's actors (WithActorLimit) is negative: %d", c.ActorLimit)
+	}
+	// Peers would refuse a certificate that does not name the task.
+	if k := c.Credentials; k != nil && !k.Name().IsTask(c.Job, c.Task) {
+		return status.InvalidArgumentf("the certificate of %s does not let its owner be %s: use the one of %s (--tls-cert, WithCredentials)",
+			k.Name(), spec.TaskName(c.Job, c.Task), access.TaskName(c.Job, c.Task))
+	}
+	return nil
+}
+
+// Landing is what a member computes on: its devices, and where tensors for them arrive. The zero Landing, but for Reachable, is that of a member
+// without devices.
 type Landing struct {
 	// Devices are as other tasks learn them; Describe returns them as they are now.
 	Devices  []device.Attributes
@@ -216,6 +243,9 @@ func (m *Member) Rejoin(s *spec.Spec) error {
 // Connect makes the links to the other tasks. Streams that arrive wait for Open.
 func (m *Member) Connect(l Landing) {
 	c := &m.config
+	if l.Sink == nil {
+		l.Sink = nowhere{m}
+	}
 	m.landing = l
 	m.presence = newPresence(m)
 	m.links = link.New(link.Config{Spec: m.spec, Self: m.self, Boot: m.boot, Version: c.Version, Devices: l.Devices, Call: m.port.Call, Open: m.openStream,
@@ -292,10 +322,21 @@ func (m *Member) Stop(ctx context.Context) error {
 	return errors.Join(append(errs, m.port.Stop(ctx))...)
 }
 
+// nowhere is the sink of a member without devices.
+type nowhere struct{ member *Member }
+
+// Begin refuses a tensor.
+func (n nowhere) Begin(string, uint64, uint64, []byte, int) ([]byte, func(error), error) {
+	return nil, nil, status.Errorf(status.Unavailable, "%s has no devices", n.member.self.Name())
+}
+
+// Take drops a tensor.
+func (nowhere) Take(_ uint64, _ transfer.Key, t *tensor.Tensor) { t.Release() }
+
 // uses reports whether the link to a task is needed even when nothing passes over it.
 func (m *Member) uses(task string) bool {
 	c := m.performing.Load()
-	return m.landing.Uses(task) || c != nil && c.Uses(task) || m.presence.holds()
+	return m.landing.Uses != nil && m.landing.Uses(task) || c != nil && c.Uses(task) || m.presence.holds()
 }
 
 func (m *Member) connectionClosed(number uint64) {

@@ -66,7 +66,8 @@ type reached struct {
 	devices map[string][]device.Attributes
 }
 
-// Known returns a task's devices as of the last time it was reached, or else as gossip describes them. Callers must not modify them.
+// Known returns a task's devices as of the last time it was reached, or else as gossip describes them; nil if nothing is known of them, and an empty
+// list for a task that was reached and has none. Callers must not modify them.
 func (m *Member) Known(task string) []device.Attributes {
 	m.reached.mu.Lock()
 	known := m.reached.devices[task]
@@ -92,7 +93,7 @@ func (m *Member) Reach(ctx context.Context, task string) (*link.Peer, error) {
 	if m.reached.devices == nil {
 		m.reached.devices = map[string][]device.Attributes{}
 	}
-	m.reached.devices[task] = p.Devices()
+	m.reached.devices[task] = append([]device.Attributes{}, p.Devices()...) // not nil, if it has none
 	return p, nil
 }
 

@@ -1,4 +1,4 @@
-package troupe
+package node
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ type actorKind struct {
 
 // Restart is the option of WithActor that makes actors of the kind restart after a failure: a panic in Receive, or ActorContext.Crash.
 //
-//	troupe.WithActor("sum", newSum, troupe.Restart{Most: 5, Within: time.Minute})
+//	node.WithActor("sum", newSum, node.Restart{Most: 5, Within: time.Minute})
 //
 // An actor that restarts is closed, if it is an io.Closer, and made afresh by its ActorMaker, with the arguments that it was spawned with. It
 // keeps its name, its watchers, who learn nothing of it, and the messages that wait for it. The message that it failed with is dropped, and

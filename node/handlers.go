@@ -1,4 +1,4 @@
-package troupe
+package node
 
 import (
 	"fmt"
@@ -45,9 +45,9 @@ func Answer[M, A any](answer func(c *ActorContext, message M) (A, error)) Handle
 
 // Handlers returns an actor that passes each message to the handler of its type:
 //
-//	return troupe.Handlers(
-//		troupe.Handle(func(c *troupe.ActorContext, m *wrapperspb.Int64Value) { sum += m.Value }),
-//		troupe.Answer(func(*troupe.ActorContext, *emptypb.Empty) (*wrapperspb.Int64Value, error) { return wrapperspb.Int64(sum), nil }),
+//	return node.Handlers(
+//		node.Handle(func(c *node.ActorContext, m *wrapperspb.Int64Value) { sum += m.Value }),
+//		node.Answer(func(*node.ActorContext, *emptypb.Empty) (*wrapperspb.Int64Value, error) { return wrapperspb.Int64(sum), nil }),
 //	), nil
 //
 // Without a handler, an Ask fails with UNIMPLEMENTED, and another message is dropped and logged. To make the actor an io.Closer, embed it in a
@@ -76,7 +76,7 @@ func Handlers(handlers ...Handler) Actor {
 
 // Stateless returns a maker of actors that have handlers and no state of their own, so that all actors of their kind may share them:
 //
-//	troupe.WithActor("greeter", troupe.Stateless(troupe.Answer(greet)))
+//	node.WithActor("greeter", node.Stateless(node.Answer(greet)))
 //
 // Handlers of different actors run concurrently. Stateless panics whenever Handlers does.
 func Stateless(handlers ...Handler) ActorMaker {

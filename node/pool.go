@@ -1,4 +1,4 @@
-package troupe
+package node
 
 import (
 	"cmp"
@@ -12,12 +12,12 @@ import (
 // Pool is an actor that passes its messages on to workers: actors of another kind, on many tasks, which it makes, replaces and ends. Its Make is
 // the ActorMaker of the pool's own kind:
 //
-//	resizer := troupe.WithActor("resizer", newResizer)
-//	resizers := troupe.WithActor("resizers", troupe.Pool{Kind: "resizer", Job: "worker", Each: 4, Retries: 2}.Make)
+//	resizer := node.WithActor("resizer", newResizer)
+//	resizers := node.WithActor("resizers", node.Pool{Kind: "resizer", Job: "worker", Each: 4, Retries: 2}.Make)
 //	…
-//	pool, err := server.Spawn(ctx, "resizers", troupe.ActorAt("", "resizers"), nil)
+//	pool, err := n.Spawn(ctx, "resizers", node.ActorAt("", "resizers"), nil)
 //	…
-//	small, err := troupe.Ask[*wrapperspb.BytesValue](ctx, server, pool, image)
+//	small, err := node.Ask[*wrapperspb.BytesValue](ctx, n, pool, image)
 //
 // A pool is spawned, found, watched and ended like any other actor, may be virtual, and may be a child. The programs of the tasks that workers live on need the
 // workers' kind only. The arguments that the pool is spawned with are those of each worker.

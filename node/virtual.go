@@ -1,4 +1,4 @@
-package troupe
+package node
 
 import (
 	"cmp"
@@ -11,9 +11,9 @@ import (
 // Virtual is the option of WithActor that makes the actors of the kind virtual: one for each identity that a message is sent to. They are
 // not spawned, and have no task of their own.
 //
-//	accounts := troupe.WithActor("account", newAccount, troupe.Virtual{Job: "worker"})
+//	accounts := node.WithActor("account", newAccount, node.Virtual{Job: "worker"})
 //	…
-//	balance, err := troupe.Ask[*wrapperspb.Int64Value](ctx, server, troupe.VirtualActor("account", "alice"), &emptypb.Empty{})
+//	balance, err := node.Ask[*wrapperspb.Int64Value](ctx, n, node.VirtualActor("account", "alice"), &emptypb.Empty{})
 //
 // A virtual actor begins with its first message, on one of the cluster's tasks that are up, which all tasks determine alike from the identity.
 // The kind's ActorMaker finds the identity in ActorContext.Self, and gets no arguments. The actor ends after a time without messages, when

@@ -1,4 +1,4 @@
-package troupe
+package node
 
 import (
 	"reflect"
@@ -14,7 +14,7 @@ import (
 //		Count int
 //	}
 //
-//	var _ = troupe.RegisterMessage[Order]("shop.Order")
+//	var _ = node.RegisterMessage[Order]("shop.Order")
 //	…
 //	err := server.Send(ctx, orders, Order{"tea", 3})
 //

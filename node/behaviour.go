@@ -1,4 +1,4 @@
-package troupe
+package node
 
 // Become makes another Actor receive this actor's messages, beginning with the next one: Handlers, an ActorFunc, or what else there is for the state
 // that the actor is in now. With nil, it is again the Actor that the ActorMaker made, as after a restart. That one is closed at the actor's end, if

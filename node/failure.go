@@ -1,4 +1,4 @@
-package troupe
+package node
 
 import (
 	"fmt"
@@ -10,11 +10,11 @@ import (
 // OnFailure is the option of WithActor that decides what follows a failure of an actor of the kind: a panic in Receive, ActorContext.Crash, an
 // error of its ActorMaker when it restarts, or a failure of a child that was escalated to it. Without the option, the decision is always DecideRestart.
 //
-//	troupe.WithActor("reader", newReader, troupe.Restart{Most: 3}, troupe.OnFailure(func(f troupe.ActorFailure) troupe.ActorDecision {
+//	node.WithActor("reader", newReader, node.Restart{Most: 3}, node.OnFailure(func(f node.ActorFailure) node.ActorDecision {
 //		if f.Last {
-//			return troupe.DecideEscalate
+//			return node.DecideEscalate
 //		}
-//		return troupe.DecideRestart
+//		return node.DecideRestart
 //	}))
 //
 // It is called on the actor's goroutine, and is best a function of its argument alone, which a test can call. If it panics, or returns none of the decisions, the actor ends.

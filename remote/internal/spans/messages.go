@@ -1,4 +1,4 @@
-package tracing
+package spans
 
 import (
 	"context"
@@ -20,7 +20,7 @@ func Messages(p trace.TracerProvider) cast.Tracer {
 	if p == nil {
 		return nil
 	}
-	return messages{p.Tracer(name)}
+	return messages{p.Tracer(Name)}
 }
 
 // recorded returns ctx with the trace that it belongs to, and whether that is recorded.
@@ -28,7 +28,7 @@ func recorded(ctx context.Context) (context.Context, bool) {
 	c := trace.SpanContextFromContext(ctx)
 	if !c.IsValid() {
 		if parent, state := http2.TraceContextOf(ctx); parent != "" {
-			c = trace.SpanContextFromContext(within(parent, state))
+			c = trace.SpanContextFromContext(Within(parent, state))
 			ctx = trace.ContextWithRemoteSpanContext(ctx, c)
 		}
 	}
@@ -43,7 +43,7 @@ func (messages) Of(ctx context.Context) *cast.Trace {
 	}
 	c := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, c)
-	return &cast.Trace{Parent: c[parentHeader], State: c[stateHeader]}
+	return &cast.Trace{Parent: c[ParentHeader], State: c[StateHeader]}
 }
 
 // Ask begins the span of a request to an actor.
@@ -57,7 +57,7 @@ func (m messages) Ask(ctx context.Context, attributes ...slog.Attr) (context.Con
 
 // Handle begins the span of an actor that handles a message.
 func (m messages) Handle(ctx context.Context, t *cast.Trace, attributes ...slog.Attr) (context.Context, cast.Span) {
-	c := trace.SpanContextFromContext(within(t.Parent, t.State))
+	c := trace.SpanContextFromContext(Within(t.Parent, t.State))
 	if !c.IsSampled() {
 		return ctx, nil
 	}
@@ -66,7 +66,7 @@ func (m messages) Handle(ctx context.Context, t *cast.Trace, attributes ...slog.
 }
 
 func (m messages) begin(ctx context.Context, name string, kind trace.SpanKind, attributes []slog.Attr) (context.Context, cast.Span) {
-	ctx, s := m.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(keyValues(attributes)...))
+	ctx, s := m.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(KeyValues(attributes)...))
 	return ctx, message{s}
 }
 
@@ -75,6 +75,6 @@ type message struct{ span trace.Span }
 
 // End ends the span.
 func (m message) End(err error) {
-	tell(m.span, err)
+	Tell(m.span, err)
 	m.span.End()
 }

@@ -1,4 +1,4 @@
-package tracing
+package spans
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// TestMessagesBeginNoTraces checks that only messages within a trace that is recorded have spans, even if everything else would be recorded.
+// TestMessagesBeginNoTraces checks that only messages Within a trace that is recorded have spans, even if everything else would be recorded.
 func TestMessagesBeginNoTraces(t *testing.T) {
 	m := Messages(sdk.NewTracerProvider(sdk.WithSampler(sdk.AlwaysSample())))
 	const ids = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-"
@@ -20,10 +20,10 @@ func TestMessagesBeginNoTraces(t *testing.T) {
 		}
 		of := m.Of(ctx)
 		if (of != nil) != spans || spans && of.State != "a=b" {
-			t.Errorf("%q: a message within it belongs to %+v", parent, of)
+			t.Errorf("%q: a message Within it belongs to %+v", parent, of)
 		}
 		if _, span := m.Ask(ctx); (span != nil) != spans {
-			t.Errorf("%q: a request within it has a span: %v", parent, span != nil)
+			t.Errorf("%q: a request Within it has a span: %v", parent, span != nil)
 		}
 		if spans {
 			span.End(nil)
