@@ -23,7 +23,7 @@ const previousVariable = "TROUPE_E2E_PREVIOUS"
 func variant(t *testing.T, version string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "troupe-"+version)
-	if err := build(path, "-ldflags", "-X github.com/troupe-run/troupe/remote.version="+version); err != nil {
+	if err := build(path, "-ldflags", "-X github.com/troupe-run/troupe/remote/member.version="+version); err != nil {
 		t.Fatal(err)
 	}
 	return path

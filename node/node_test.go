@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/client"
+	"github.com/troupe-run/troupe/remote/member"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 	"go.uber.org/goleak"
 )
@@ -188,7 +189,7 @@ func TestOperatorsOfNodes(t *testing.T) {
 		t.Fatalf("%v, %v", seen, err)
 	}
 	for _, s := range seen.Tasks {
-		if s.State != "up" || s.Process.GetPid() == 0 || len(s.Actors) == 0 || len(s.Links) != 3 {
+		if s.State != "up" || s.Process.GetPid() == 0 || s.Process.GetVersion() != member.Version() || len(s.Actors) == 0 || len(s.Links) != 3 {
 			t.Errorf("%v", s)
 		}
 		if strings.HasPrefix(s.Task, "/job:go/") && len(s.Events) == 0 {
@@ -216,7 +217,7 @@ func TestOperatorsOfNodes(t *testing.T) {
 	if _, _, err := c.CancelStep(ctx, 1); status.CodeOf(err) != status.NotFound {
 		t.Errorf("the end of a step that nobody runs: %v", err)
 	}
-	if _, err := c.NewSession(ctx, nil, nil); status.CodeOf(err) != status.Unimplemented {
+	if _, err := c.NewSession(ctx, nil, nil); status.CodeOf(err) != status.Unimplemented || !strings.Contains(err.Error(), m.nodes[0].Task()+" hosts actors and runs no graphs") {
 		t.Errorf("a session on a node: %v", err)
 	}
 }

@@ -3,10 +3,12 @@ package node
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/troupe-run/troupe/actors/bare"
 	"github.com/troupe-run/troupe/actors/cast"
+	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/member"
 	"github.com/troupe-run/troupe/remote/spec"
 )
@@ -122,8 +124,16 @@ func (a *alone) serve(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	m.Perform(member.Work{Roles: a.roles})
+	m.Perform(member.Work{Roles: a.roles, Unknown: a.unknown})
 	return m.Open(ctx)
+}
+
+// unknown tells clients of TensorFlow's services that they should have called another task. It does not say which: the caller may be anybody.
+func (a *alone) unknown(method string) error {
+	if !strings.HasPrefix(method, "/tensorflow.") {
+		return nil
+	}
+	return status.Unimplementedf("%s hosts actors and runs no graphs: open the session on a server of its cluster (troupe status lists the tasks; those with devices are servers)", a.member.Self().Name())
 }
 
 // Stop ends the task: the actors that can move go to other tasks, the others end, and the port is released.

@@ -96,7 +96,7 @@ def build(name: str, out: Path, binary: str = "") -> Path:
                 "GOOS": target.goos,
                 "GOARCH": target.goarch,
             }
-            flags = f"-ldflags=-s -w -X github.com/troupe-run/troupe/remote.version=v{version()}"
+            flags = f"-ldflags=-s -w -X github.com/troupe-run/troupe/remote/member.version=v{version()}"
             go = ["go", "build", "-trimpath", flags, "-o", str(program), "./cmd/troupe"]
             subprocess.run(go, cwd=HERE.parent, env=environment, check=True)
         program.chmod(0o755)

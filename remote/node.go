@@ -165,7 +165,7 @@ func Listen(c Config) (*Node, error) {
 	n := &Node{config: c}
 	m, err := member.Listen(member.Config{Spec: c.Spec, Job: c.Job, Task: c.Task, Bind: c.Bind, Claimed: c.Claimed, NoLending: c.NoLending, Startup: c.Startup,
 		Actors: c.Actors, ActorLimit: c.ActorLimit, Traces: c.Traces, Credentials: c.Credentials, Guard: c.Guard, SecretFile: c.SecretFile,
-		Outsiders: c.Outsiders, Guest: c.lent != nil, Insecure: c.Files.Insecure, Network: c.Network, Private: c.Private, Version: Version(), Log: c.Log,
+		Outsiders: c.Outsiders, Guest: c.lent != nil, Insecure: c.Files.Insecure, Network: c.Network, Private: c.Private, Log: c.Log,
 		Together: c.Together, Streams: streams(c), Admissions: admissions(), ConnectionClosed: n.connectionClosed})
 	if err != nil {
 		return nil, err

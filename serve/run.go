@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/internal/command/exit"
 	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/internal/command/telemetry"
-	"github.com/troupe-run/troupe/remote"
+	"github.com/troupe-run/troupe/remote/member"
 )
 
 // serve runs the server that the flags declare, and the program's code beside it, until it has stopped.
@@ -25,7 +25,7 @@ func (f *serverFlags) serve(cmd *cobra.Command, p Program, log *slog.Logger) err
 	}
 	daemon.TuneMemory(f.run.Process())
 	signals := daemon.CatchSignals()
-	traces, stopTraces, err := telemetry.Traces(ctx, remote.Version(), log)
+	traces, stopTraces, err := telemetry.Traces(ctx, member.Version(), log)
 	if err != nil {
 		return exit.Refused(err)
 	}

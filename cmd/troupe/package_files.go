@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 	"github.com/troupe-run/troupe/internal/command/exit"
-	"github.com/troupe-run/troupe/remote"
+	"github.com/troupe-run/troupe/remote/member"
 )
 
 func init() { extra = append(extra, newPackageFiles) }
@@ -47,7 +47,7 @@ func writeManPages(root *cobra.Command, folder string, date time.Time) error {
 		return err
 	}
 	root.DisableAutoGenTag = true
-	header := &doc.GenManHeader{Section: "1", Source: "Troupe " + remote.Version(), Manual: "Troupe", Date: &date}
+	header := &doc.GenManHeader{Section: "1", Source: "Troupe " + member.Version(), Manual: "Troupe", Date: &date}
 	if err := doc.GenManTree(root, header, folder); err != nil {
 		return err
 	}

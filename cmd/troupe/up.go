@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-run/troupe/internal/command/flagset"
 	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/internal/command/telemetry"
-	"github.com/troupe-run/troupe/remote"
+	"github.com/troupe-run/troupe/remote/member"
 )
 
 const upHelp = `Up runs a whole cluster in one process, on ports of one address. It prints the target of
@@ -63,7 +63,7 @@ func newUp() *cobra.Command {
 		defer guards.Close()
 		daemon.TuneMemory(run.Process())
 		signals := daemon.CatchSignals()
-		traces, stopTraces, err := telemetry.Traces(cmd.Context(), remote.Version(), log)
+		traces, stopTraces, err := telemetry.Traces(cmd.Context(), member.Version(), log)
 		if err != nil {
 			return exit.Refused(err)
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/internal/command"
 	"github.com/troupe-run/troupe/internal/command/plain"
-	"github.com/troupe-run/troupe/remote"
+	"github.com/troupe-run/troupe/remote/member"
 )
 
 // versionRecord is what --json prints, without fields that the build does not know.
@@ -20,7 +20,7 @@ type versionRecord struct {
 }
 
 func readVersion() versionRecord {
-	b := remote.ReadBuild()
+	b := member.ReadBuild()
 	r := versionRecord{Version: b.Version, Commit: b.Commit, Modified: b.Modified, Go: b.Go, Platform: b.Platform}
 	if !b.Date.IsZero() {
 		r.Date = b.Date.Format(time.RFC3339)

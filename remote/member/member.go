@@ -72,7 +72,6 @@ type Config struct {
 	Insecure bool
 	Network  network.Network // nil: the machine's
 	Private  bool            // only this process reaches the network, so an open port needs no warning
-	Version  string          // of the program, for other tasks
 	Log      *slog.Logger    // nil: slog.Default()
 
 	// Together, if not nil, is shared by the tasks of a process that log once what each would log.
@@ -248,7 +247,7 @@ func (m *Member) Connect(l Landing) {
 	}
 	m.landing = l
 	m.presence = newPresence(m)
-	m.links = link.New(link.Config{Spec: m.spec, Self: m.self, Boot: m.boot, Version: c.Version, Devices: l.Devices, Call: m.port.Call, Open: m.openStream,
+	m.links = link.New(link.Config{Spec: m.spec, Self: m.self, Boot: m.boot, Version: Version(), Devices: l.Devices, Call: m.port.Call, Open: m.openStream,
 		System: m.port.System(), Reachable: l.Reachable, Secret: m.secret, Identify: m.identify(), Confirm: m.confirms(), Strangers: m.strangers(),
 		Programs: programs{m}, Outsiders: c.Outsiders, AdmitOutsider: m.mayUseActors, Pool: l.Pool, Sink: l.Sink, InUse: m.uses, Changed: m.presence.changed, Stalled: m.stalled, NoLending: c.NoLending, Logger: c.Log,
 		Seen: m.seenByGossip, Timing: link.Timing{Startup: c.Startup - time.Since(m.started)}})
@@ -262,6 +261,9 @@ func (m *Member) Perform(w Work) {
 	m.performing.Store(m.cast)
 	services := m.port.Services()
 	services.Admit(m.admitCall)
+	if w.Unknown != nil {
+		services.Explain(func(path string) error { return wire.ToGRPC(w.Unknown(path)) })
+	}
 	actorservice.Register(services, m.cast, m.mayUseActors)
 	wire.RegisterOperator(services, m, m.MayList, m.mayLook)
 	m.links.Register(services.Early())

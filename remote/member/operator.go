@@ -47,6 +47,8 @@ type Work struct {
 	Guests func() []Roles
 	// Device, if not nil, returns the state of the device that an actor of a kind owns; nil if it owns none.
 	Device func(kind, actor string) *wire.DeviceState
+	// Unknown, if not nil, returns the error of calls of a method that the task does not serve; nil for the usual one. Anybody may call such methods.
+	Unknown func(method string) error
 }
 
 func (w *Work) guests() []Roles {

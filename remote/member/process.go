@@ -23,7 +23,7 @@ func (m *Member) process() *view.Process {
 	if err != nil {
 		host = "" // Host is for people, who also have the address
 	}
-	p := &view.Process{Boot: strconv.FormatUint(m.boot, 16), Version: m.config.Version, Host: host, Pid: int64(os.Getpid()), Process: processID, Started: m.started.UnixNano(),
+	p := &view.Process{Boot: strconv.FormatUint(m.boot, 16), Version: Version(), Host: host, Pid: int64(os.Getpid()), Process: processID, Started: m.started.UnixNano(),
 		Clock: time.Now().UnixNano(), MemoryInUse: tensor.Process.Held(), MemoryLimit: tensor.Process.Limit(), Heap: int64(heap[0].Value.Uint64()),
 		Goroutines: int64(runtime.NumGoroutine()), Processors: int64(runtime.GOMAXPROCS(0)), Secret: m.secret != nil}
 	if k := m.config.Credentials; k != nil {

@@ -26,6 +26,7 @@ type Services struct {
 	opened  chan struct{}            // closed by Open
 	once    sync.Once
 	admit   func(ctx context.Context, method string) error // nil admits all
+	explain func(path string) error                        // see Explain; nil explains nothing
 
 	health *healthService
 }
@@ -135,6 +136,21 @@ func (e early) Register(service http2.Service) { e.register(service, true) }
 // Admit has each call judged before its request is decoded, other than those of early services and HandleStream. It must be called before Open.
 func (s *Services) Admit(admit func(ctx context.Context, method string) error) { s.admit = admit }
 
+// Explain has calls of unknown methods answered with the error that explain returns for a path, unless that is nil. It must be called before Open.
+func (s *Services) Explain(explain func(path string) error) { s.explain = explain }
+
+// unknown returns what answers calls of a method that there is not; nil if nothing explains why.
+func (s *Services) unknown(path string) *http2.Method {
+	if s.explain == nil {
+		return nil
+	}
+	err := s.explain(path)
+	if err == nil {
+		return nil
+	}
+	return &http2.Method{Unary: func(context.Context, func(any) error) (any, error) { return nil, err }}
+}
+
 // admitted waits until the services are open, and judges a call.
 func (s *Services) admitted(ctx context.Context, method string) error {
 	err := s.await(ctx, method)
@@ -156,7 +172,7 @@ func (s *Services) lookup(path string) *http2.Method {
 	}
 	select {
 	case <-s.opened:
-		return nil
+		return s.unknown(path)
 	default:
 	}
 	return &http2.Method{Unary: func(ctx context.Context, read func(any) error) (any, error) {

@@ -418,7 +418,7 @@ func memory(f *Facts) (all []Finding) {
 			all = append(all, Finding{Severity: Warning, Task: t.label(), Found: fmt.Sprintf("%s of its limit of %s are in use: steps that need more fail with RESOURCE_EXHAUSTED", bytesize.Text(used), bytesize.Text(limit)),
 				Remedy: "see which variables and queues hold it (`troupe status`, `troupe actors`), close sessions that are not needed, or raise --process-memory"})
 		}
-		if t.Process != nil && !processes[t.Process.PID] {
+		if t.Process != nil && !processes[t.Process.PID] && p.GetMemoryLimit() > 0 { // nodes without graphs have none
 			processes[t.Process.PID] = true
 			limits += p.GetMemoryLimit()
 		}

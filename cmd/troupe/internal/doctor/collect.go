@@ -12,7 +12,6 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/view"
-	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/client"
 	"github.com/troupe-run/troupe/remote/member"
 	"github.com/troupe-run/troupe/remote/spec"
@@ -43,7 +42,7 @@ type Config struct {
 
 // Collect gathers the facts. It waits at most until ctx ends. Facts that are not known by then are left out.
 func Collect(ctx context.Context, c Config) *Facts {
-	f := &Facts{Version: remote.Version(), Env: environ(), Machine: thisMachine()}
+	f := &Facts{Version: member.Version(), Env: environ(), Machine: thisMachine()}
 	declared := c.declared(f)
 	if c.Target != "" {
 		for target := range strings.SplitSeq(c.Target, ",") {

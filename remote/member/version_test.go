@@ -1,4 +1,4 @@
-package remote
+package member
 
 import (
 	"runtime/debug"
