@@ -184,3 +184,30 @@ func TestCloseDropsWhatIsIncomplete(t *testing.T) {
 	f.take(1, false)
 	f.expect("OUT_OF_RANGE: Barrier 'b' is closed and has insufficient elements (requested 1, total size 0). (by a)")
 }
+
+// TestInsertWithoutMemory checks that a key whose value finds no memory is as if it had not been inserted, and that those before it are.
+func TestInsertWithoutMemory(t *testing.T) {
+	f := newFixture(t)
+	const size = 4 << 10 // bytes of a value
+	values, err := tensor.New(f.pool, tensor.Float64, tensor.Shape{2, size / 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer values.Release()
+	f.options.Pool = tensor.NewPool("small", 3*size/2)
+	if err := f.InsertMany(nil, 0, []string{"a", "b"}, values); status.CodeOf(err) != status.ResourceExhausted {
+		t.Errorf("the second value: %v", err)
+	}
+	if n := f.IncompleteSize(); n != 1 {
+		t.Errorf("%d tuples are incomplete", n)
+	}
+	f.options.Pool = f.pool
+	again := values.Rows(0, 1)
+	defer again.Release()
+	if err := f.InsertMany(nil, 0, []string{"b"}, again); err != nil {
+		t.Errorf("again: %v", err)
+	}
+	if n := f.IncompleteSize(); n != 2 || f.elements != 2 || f.index != firstIndex+2 {
+		t.Errorf("%d tuples are incomplete, %d were made, and the next index is %d", n, f.elements, f.index-firstIndex)
+	}
+}

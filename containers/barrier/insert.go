@@ -11,9 +11,10 @@ import (
 )
 
 // InsertMany inserts one component for each key: the row of values, which are borrowed, at the key's position. Tuples that become complete
-// are ready. New keys of one call have the same index. After an error, the keys before the one that it names are inserted. The error is
-// INVALID_ARGUMENT for values that do not match the keys, have no elements or already exist, and for complete tuples of the wrong shape,
-// which are dropped. It is CANCELLED for insertions that a closed barrier refuses.
+// are ready. New keys of one call have the same index. After an error, the keys before the one that it is about are inserted, and nothing of
+// that one is. The error is INVALID_ARGUMENT for values that do not match the keys, have no elements or already exist, and for complete
+// tuples of the wrong shape, which are dropped. It is CANCELLED for insertions that a closed barrier refuses, and RESOURCE_EXHAUSTED without
+// memory for a value.
 func (b *Barrier) InsertMany(changes *durable.Tx, component int, keys []string, values *tensor.Tensor) error {
 	return b.room.Do(func() error {
 		if err := b.insertable(keys, values); err != nil {
@@ -33,14 +34,19 @@ func (b *Barrier) InsertMany(changes *durable.Tx, component int, keys []string, 
 			if err != nil {
 				return err
 			}
-			fresh, touched = fresh || isNew, append(touched, e)
 			if e.components[component] != nil {
 				return status.InvalidArgumentf("Key %s already has a value for component %d in barrier %s", key, component, b.options.Name)
 			}
-			if e.components[component], err = row(values, i, b.options.Pool); err == nil {
-				err = b.complete(e)
-			}
+			one, err := row(values, i, b.options.Pool)
 			if err != nil {
+				return err
+			}
+			if isNew {
+				b.incomplete[key] = e
+				b.elements++
+			}
+			e.components[component], fresh, touched = one, fresh || isNew, append(touched, e)
+			if err := b.complete(e); err != nil {
 				return err
 			}
 		}
@@ -79,7 +85,7 @@ func (b *Barrier) cancelling() int {
 	return 0
 }
 
-// elementOf returns the tuple of a key, creating it unless the barrier is closed.
+// elementOf returns the tuple of a key, or a new one, which the barrier does not have yet, unless it is closed.
 func (b *Barrier) elementOf(key string, i int) (e *element, isNew bool, err error) {
 	if e, there := b.incomplete[key]; there {
 		return e, false, nil
@@ -88,10 +94,7 @@ func (b *Barrier) elementOf(key string, i int) (e *element, isNew bool, err erro
 		return nil, false, status.Errorf(status.Cancelled, "Barrier %s is closed, but attempted to insert a brand new key: %s.  Pending enqueues cancelled: %d.  Insertion index: %d.  Number of incomplete keys: %d.%s",
 			b.options.Name, key, b.cancelling(), i, len(b.incomplete), b.closedBy())
 	}
-	e = &element{number: b.elements, index: b.index, key: key, components: make([]*tensor.Tensor, len(b.options.DTypes))}
-	b.elements++
-	b.incomplete[key] = e
-	return e, true, nil
+	return &element{number: b.elements, index: b.index, key: key, components: make([]*tensor.Tensor, len(b.options.DTypes))}, true, nil
 }
 
 // complete makes a tuple ready if it has all its components. A tuple of the wrong shape is dropped.
