@@ -178,12 +178,31 @@ func (e keptRun) Size() (n int) { return tuple.Tuple(e.tensors).Size() }
 // completed.
 func (q *Queue) record() {
 	s := q.core.state
-	for _, c := range s.changes { // a request's changes belong together
+	q.recordTogether(s.changes)
+	clear(s.changes)
+	s.changes = s.changes[:0]
+	clean(q.cell, s.empty)
+	s.empty = nil
+}
+
+// recordTogether records changes, those of a request as one.
+func (q *Queue) recordTogether(changes []change) {
+	begun := 0
+	defer func() { // after a panic, too: a store that closes waits for what has begun
+		for _, c := range changes[:begun] {
+			if c.waiter != nil {
+				c.waiter.changes.EndChange()
+				c.waiter.waiting()
+			}
+		}
+	}()
+	for _, c := range changes {
 		if c.waiter != nil {
 			q.changesOf(c.waiter).BeginChange()
 		}
+		begun++
 	}
-	for _, c := range s.changes {
+	for _, c := range changes {
 		tx := q.changesOf(c.waiter)
 		switch {
 		case c.key == nil:
@@ -200,16 +219,6 @@ func (q *Queue) record() {
 			tx.End(func(error) {}) // a store that fails refuses the next request, and says so itself
 		}
 	}
-	for _, c := range s.changes {
-		if c.waiter != nil {
-			c.waiter.changes.EndChange()
-			c.waiter.waiting()
-		}
-	}
-	clear(s.changes)
-	s.changes = s.changes[:0]
-	clean(q.cell, s.empty)
-	s.empty = nil
 }
 
 // changesOf returns where the changes of a request go.

@@ -612,3 +612,26 @@ func TestDurableWithoutMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestRecordThatPanics checks that a store closes after a panic while a queue recorded the changes of a request.
+func TestRecordThatPanics(t *testing.T) {
+	store := openStore(t, t.TempDir())
+	q, err := Spawn(nil, Options{Kind: FIFO, Name: "q", DTypes: []tensor.DType{tensor.Int64}, Capacity: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep(t, store, q)
+	over := store.Begin()
+	end(t, over)
+	panicked := make(chan any, 1)
+	func() {
+		defer func() { panicked <- recover() }()
+		q.recordTogether([]change{{waiter: &waiter{changes: over}, key: keyOf('x', 1)}})
+	}()
+	if <-panicked == nil {
+		t.Error("a change after the end of its transaction was recorded")
+	}
+	if err := wait(t, func(done func(error)) { go func() { done(store.Close()) }() }); err != nil {
+		t.Error(err)
+	}
+}

@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/data/internal/dataset"
 	dt "github.com/troupe-run/troupe/kernels/data/internal/datatest"
 	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
@@ -217,6 +219,64 @@ func TestSavedAnywhere(t *testing.T) {
 				if want == "end" || n > 30 {
 					break
 				}
+			}
+		})
+	}
+}
+
+// While a stage of an iterator waits for its input, a call that saves the iterator ends when it is cancelled.
+func TestSavedWhileItWaits(t *testing.T) {
+	// Their datasets look at the inputs, which may not be those of a map.
+	looks := map[string]bool{"weighted flat map": true, "datasets before": true, "global shuffle": true}
+	enough := status.New(status.Cancelled, "enough")
+	for _, c := range pipelines {
+		if looks[c.name] {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			d := kt.NewDevice(t)
+			dt.FunctionDevice = d
+			select {
+			case <-dt.Hangs: // from an earlier test
+			default:
+			}
+			p := dt.NewPipe(d)
+			p.Stuck = true
+			of, err := dataset.InTensor(c.make(p).Now.Tensor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Now.Release()
+			env := dataset.NewEnv(&kernels.Context{Node: &graph.Node{}, Step: kt.NewStep()}, d)
+			defer env.Shutdown()
+			it, err := of.Open(env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer it.Close()
+			asks, got := &kernels.Cancellation{}, make(chan struct{})
+			go func() {
+				defer close(got)
+				c, end := env.NewCall(0, asks)
+				defer end()
+				e, _ := it.Next(c)
+				e.Release()
+			}()
+			select {
+			case <-dt.Hangs:
+				asks.Cancel(enough)
+				<-got
+			case <-got: // its elements do not come from one of the sources that wait
+			}
+			saves := &kernels.Cancellation{}
+			saves.Cancel(enough)
+			saving, end := env.NewCall(0, saves)
+			defer end()
+			s, err := dataset.SaveState(saving, it)
+			if err == nil {
+				s.Release()
+			} else if status.CodeOf(err) != status.Cancelled {
+				t.Error(err)
 			}
 		})
 	}

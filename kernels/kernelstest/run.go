@@ -130,7 +130,7 @@ func (d *Device) Try(op Op, inputs ...any) ([]kernels.Value, error) {
 	values := Values(inputs...)
 	k, err := d.Kernel(op, inputs...)
 	if err != nil {
-		release(values)
+		Release(values)
 		return nil, err
 	}
 	return k.Try(values...)
@@ -222,7 +222,7 @@ func (k *Kernel) Start(inputs []kernels.Value, done func([]kernels.Value, error)
 		ctx.HostOutputs = k.carry.hostOut
 		var err error
 		if back, err = k.carry.in(k.resources, inputs); err != nil {
-			release(inputs)
+			Release(inputs)
 			done(nil, err)
 			return
 		}
@@ -232,9 +232,9 @@ func (k *Kernel) Start(inputs []kernels.Value, done func([]kernels.Value, error)
 		if err == nil {
 			err = k.Step.Ended() // as the executor does
 		}
-		release(ctx.Inputs)
+		Release(ctx.Inputs)
 		if err != nil {
-			release(ctx.Outputs)
+			Release(ctx.Outputs)
 			ctx.Outputs = nil
 		}
 		done(ctx.Outputs, err)
@@ -268,7 +268,8 @@ func (k *Kernel) settle(ctx *kernels.Context, back func() error, err error) erro
 	return err
 }
 
-func release(values []kernels.Value) {
+// Release releases each of the values.
+func Release(values []kernels.Value) {
 	for _, v := range values {
 		v.Release()
 	}

@@ -55,6 +55,8 @@ type Client struct {
 	windowWaiters int  // goroutines that wait for window
 	checkers      int  // goroutines that wait until the connection's goroutine no longer reads
 	used          time.Time
+	prober        *time.Timer // of probe; nil before the greeting
+	silence       silence
 }
 
 // NewClient takes over a connection, even if it fails, and waits for the server's greeting. The scheme is http or https. ctx bounds only the
@@ -87,6 +89,7 @@ func startClient(ctx context.Context, nc net.Conn, scheme, authority string, wai
 		return nil, unavailable(err)
 	}
 	c.work.Go(c.watch)
+	c.startProbe()
 	return c, nil
 }
 

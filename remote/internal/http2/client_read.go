@@ -245,6 +245,9 @@ func (c *Client) lost(err error) {
 func (c *Client) failed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.prober != nil {
+		c.prober.Stop()
+	}
 	for c.busy {
 		c.written.Wait()
 	}

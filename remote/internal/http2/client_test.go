@@ -59,6 +59,13 @@ func otherServer(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	serveOther(t, l)
+	return l.Addr().String()
+}
+
+// serveOther serves a listener's connections by grpc-go's server.
+func serveOther(t *testing.T, l net.Listener) {
+	t.Helper()
 	handle := func(do func(ctx context.Context, b []byte) ([]byte, error)) func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
 		return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 			m := &message{}
@@ -88,7 +95,6 @@ func otherServer(t *testing.T) string {
 			t.Error(err)
 		}
 	})
-	return l.Addr().String()
 }
 
 // onBoth runs a test against this package's server and another implementation.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -43,10 +44,11 @@ type conn struct {
 	reserve func(bytes int) error
 
 	// Guarded by mu.
-	window   int64 // bytes that the other end accepts on the connection
-	initial  int64 // bytes that it accepts on a new stream
-	maxFrame int   // bytes that it accepts in a frame
-	settled  bool  // the other end's first SETTINGS have arrived
+	window   int64         // bytes that the other end accepts on the connection
+	initial  int64         // bytes that it accepts on a new stream
+	maxFrame int           // bytes that it accepts in a frame
+	settled  bool          // the other end's first SETTINGS have arrived
+	pings    time.Duration // how long a connection must be silent to be pinged, as the other end says; 0 if it does not
 	encoder  *hpack.Encoder
 	encoded  bytes.Buffer
 	// widened is called for every stream's window update, resized for every change of the initial window.
@@ -333,6 +335,8 @@ func (c *conn) takeSettings(h header) error {
 				return broken(codeProtocol, "frames of %d bytes", value)
 			}
 			c.maxFrame = int(value)
+		case settingPings:
+			c.pings = time.Duration(value) * time.Second
 		}
 	}
 	// Once per frame, because it visits all streams.

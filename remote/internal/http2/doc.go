@@ -33,4 +33,7 @@
 // kernel has accepted nothing for a minute (stall); nothing arrived for pingIdle, and a ping was not answered
 // within pingAnswer although the reader was listening; no preface arrived within prefaceTimeout. A dedicated
 // connection is not pinged: its owner controls reads, and has its own heartbeats.
+//
+// A client that waits for answers pings a silent server, after the time that the server's settingPings allows, or
+// after strangerIdle, and ends the connection if the ping is not answered.
 package http2

@@ -42,6 +42,8 @@ const (
 	settingInitialWindow = http2.SettingInitialWindowSize
 	settingMaxFrame      = http2.SettingMaxFrameSize
 	settingMaxHeaderList = http2.SettingMaxHeaderListSize
+	// settingPings is our own: the number of seconds after which the other end may ping a silent connection. Others ignore it.
+	settingPings http2.SettingID = 0x7470
 )
 
 // errorCode is a code of RFC 9113, 7.

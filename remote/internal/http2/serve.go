@@ -80,7 +80,7 @@ func (c *serverConn) greet() error {
 	}
 	c.mu.Lock()
 	c.queue.buf = appendSettings(c.queue.buf, setting{settingMaxStreams, maxStreams}, setting{settingInitialWindow, streamWindow},
-		setting{settingMaxFrame, frameSize}, setting{settingMaxHeaderList, maxHeaderList})
+		setting{settingMaxFrame, frameSize}, setting{settingMaxHeaderList, maxHeaderList}, setting{settingPings, uint32(pingIdle / time.Second)})
 	c.queue.buf = appendWindow(c.queue.buf, 0, connWindow-defaultWindow)
 	if c.in.buffered() < headerSize { // else it is sent with the acknowledgement of the client's settings
 		c.flush()

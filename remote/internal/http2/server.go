@@ -38,6 +38,7 @@ const (
 	prefaceTimeout = 5 * time.Second
 	pingIdle       = 30 * time.Second // after this long without input, a connection is pinged
 	pingAnswer     = 10 * time.Second
+	pingData       = "troupe\r\n"
 	// stall is how long the kernel may accept none of a batch, which is at most
 	// some quantums for a call and streamQuantum for a stream, and how long a client may leave all of its answers unread.
 	stall = time.Minute
@@ -298,7 +299,7 @@ func (c *serverConn) ping() bool {
 		return false
 	}
 	c.queue.buf = appendHeader(c.queue.buf, 8, framePing, 0, 0)
-	c.queue.buf = append(c.queue.buf, "troupe\r\n"...)
+	c.queue.buf = append(c.queue.buf, pingData...)
 	c.server.work.Go(func() { // other connections must not wait for a client that does not read
 		c.mu.Lock()
 		defer c.mu.Unlock()

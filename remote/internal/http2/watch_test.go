@@ -19,12 +19,17 @@ const noSettings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 
 // inBubble serves one end of a pipe with the test's fake clock.
 func inBubble(t *testing.T, client func(t *testing.T, s *testServer, nc net.Conn)) {
+	inBubbleOver(t, net.Pipe, client)
+}
+
+// inBubbleOver is inBubble with another pipe.
+func inBubbleOver(t *testing.T, pipe func() (near, far net.Conn), client func(t *testing.T, s *testServer, nc net.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &testServer{streams: echoStream}
 		methods := s.methods()
 		s.Server = NewServer(Config{Lookup: func(path string) *Method { return methods[path] }, Codec: testCodec{&s.decoding},
 			Closed: func(uint64) { s.closed.Add(1) }, Logger: slog.New(slog.DiscardHandler)})
-		near, far := net.Pipe()
+		near, far := pipe()
 		s.Serve(near, nil, 1, nil)
 		client(t, s, far)
 		far.Close()

@@ -238,6 +238,26 @@ func (e *Env) NewCall(depth int, with ...*kernels.Cancellation) (c *Call, end fu
 	}
 }
 
+// Turn is held by one at a time, as a mutex is. Its holder may read an input that has no element for long, so a call that waits for the
+// turn can be cancelled.
+type Turn chan struct{}
+
+// NewTurn returns a turn that nobody has.
+func NewTurn() Turn { return make(Turn, 1) }
+
+// Take waits for the turn, and returns why the call was cancelled if it was cancelled before.
+func (t Turn) Take(c *Call) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-c.Done:
+		return c.Err()
+	}
+}
+
+// Leave gives the turn to the next.
+func (t Turn) Leave() { <-t }
+
 // Crew holds the goroutines of a stage that works ahead. Close cancels their calls and waits for them.
 type Crew struct {
 	*Call

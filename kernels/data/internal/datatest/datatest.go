@@ -197,6 +197,8 @@ type Pipe struct {
 	Now    kernels.Value
 	Shape  tensor.Shape
 	Err    error
+	// Stuck makes Numbers and List datasets that wait for their first element until they are cancelled.
+	Stuck bool
 }
 
 // NewPipe returns a pipe without a dataset on a device.
@@ -235,11 +237,20 @@ func Int(v int64) *tensor.Tensor { return kt.I64(nil, v) }
 func Bool(v bool) *tensor.Tensor { return kt.Of(tensor.Bool, nil, v) }
 
 // Numbers creates the dataset of the numbers below n.
-func (p *Pipe) Numbers(n int64) *Pipe { return p.Op("RangeDataset", nil, Int(0), Int(n), Int(1)) }
+func (p *Pipe) Numbers(n int64) *Pipe {
+	return p.source("RangeDataset", Int(0), Int(n), Int(1))
+}
 
 // List creates the dataset of the given numbers.
 func (p *Pipe) List(v ...int64) *Pipe {
-	return p.Op("TensorSliceDataset", nil, kt.I64(kt.S(int64(len(v))), v...))
+	return p.source("TensorSliceDataset", kt.I64(kt.S(int64(len(v))), v...))
+}
+
+func (p *Pipe) source(op string, inputs ...any) *Pipe {
+	if p.Op(op, nil, inputs...); p.Stuck {
+		p.Mapped("hang")
+	}
+	return p
 }
 
 // Calls returns the attributes of an op with a function.

@@ -38,7 +38,7 @@ type pipeline struct {
 	*dataset.Env
 	dataset *dataset.Dataset
 	dataset.Iterator
-	turn chan struct{} // holds an element while the iterator is unused
+	turn dataset.Turn // to use the iterator
 
 	// Guarded by the resource's lock:
 	ended view.Act        // the step that reached the end first
@@ -96,7 +96,7 @@ func (r *Resource) replace(p *pipeline) {
 		return
 	}
 	contain.Go(old.Log, "The end of an iterator", func() {
-		<-old.turn // waiters have been cancelled, or get their turn eventually
+		old.turn <- struct{}{} // waiters have been cancelled, or get their turn eventually
 		old.close()
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -139,12 +139,11 @@ func (r *Resource) setRestored(env *dataset.Env, d *dataset.Dataset, restore fun
 		d.Release()
 		return err
 	}
-	p := &pipeline{Env: env, dataset: d, Iterator: it, turn: make(chan struct{}, 1)}
+	p := &pipeline{Env: env, dataset: d, Iterator: it, turn: dataset.NewTurn()}
 	if err := restore(it); err != nil {
 		p.close()
 		return err
 	}
-	p.turn <- struct{}{}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.deleted {
@@ -167,12 +166,10 @@ func (r *Resource) use(ctx *kernels.Context, what, before string, f func(c *data
 	}
 	c, end := p.NewCall(ctx.Step.Depth, ctx.Step.Cancellation)
 	defer end()
-	select {
-	case <-p.turn:
-	case <-c.Done:
-		return c.Err()
+	if err := p.turn.Take(c); err != nil {
+		return err
 	}
-	defer func() { p.turn <- struct{}{} }()
+	defer p.turn.Leave()
 	if err := c.Err(); err != nil {
 		return err
 	}

@@ -94,7 +94,9 @@ type parallelInterleaving struct {
 
 // ahead wraps an iterator in one that works ahead.
 func (it *parallelInterleaving) ahead(input dataset.Iterator) dataset.Iterator {
-	return &prefetching{Over: dataset.Over{Input: &limited{dataset.Over{Input: input}, it.slots}}, size: it.of.buffer, ready: it.ready, stage: it.env.Stage}
+	p := newPrefetching(it.env, dataset.Over{Input: &limited{dataset.Over{Input: input}, it.slots}}, it.of.buffer, false)
+	p.ready = it.ready
+	return p
 }
 
 // limited is an iterator that is only called while holding a slot.
@@ -268,13 +270,13 @@ func (k *parallelFilter) Open(e *dataset.Env) (dataset.Iterator, error) {
 		return nil, err
 	}
 	return dataset.OpenOver(e, k.input, func(o dataset.Over) dataset.Iterator {
-		return &filteringLast{dataset.Over{Input: &mappingAhead{Over: o, of: &k.parallelMap, stage: e.Stage, apply: func(c *dataset.Call, e dataset.Element) (dataset.Element, error) {
+		return &filteringLast{dataset.Over{Input: newMappingAhead(e, o, &k.parallelMap, func(c *dataset.Call, e dataset.Element) (dataset.Element, error) {
 			holds, err := f.Truth(c, e.Retain())
 			if err != nil {
 				e.Release()
 				return nil, err
 			}
 			return append(e, tensor.Scalar(tensor.Bool, holds)), nil
-		}}}}
+		})}}
 	})
 }

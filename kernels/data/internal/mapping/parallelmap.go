@@ -93,7 +93,7 @@ func (k *parallelMap) Open(e *dataset.Env) (dataset.Iterator, error) {
 		return nil, err
 	}
 	return dataset.OpenOver(e, k.input, func(o dataset.Over) dataset.Iterator {
-		return &mappingAhead{Over: o, of: k, stage: e.Stage, apply: func(c *dataset.Call, e dataset.Element) (dataset.Element, error) { return f.Call(c, e) }}
+		return newMappingAhead(e, o, k, func(c *dataset.Call, e dataset.Element) (dataset.Element, error) { return f.Call(c, e) })
 	})
 }
 
@@ -112,12 +112,16 @@ type mappingAhead struct {
 	// apply calls the function for one element, which it takes over.
 	apply func(c *dataset.Call, e dataset.Element) (dataset.Element, error)
 
-	asking  sync.Mutex // held while the input is read and a call starts
+	asking  dataset.Turn // to read the input and start a call
 	mu      sync.Mutex
 	results []*result // in the order of the elements
 	running int64
 	ended   bool
 	news    chan struct{}
+}
+
+func newMappingAhead(e *dataset.Env, over dataset.Over, of *parallelMap, apply func(*dataset.Call, dataset.Element) (dataset.Element, error)) *mappingAhead {
+	return &mappingAhead{Over: over, of: of, stage: e.Stage, asking: dataset.NewTurn(), apply: apply}
 }
 
 func (it *mappingAhead) begin(c *dataset.Call) {
@@ -153,7 +157,9 @@ func (it *mappingAhead) Fill(s *dataset.StageStats) {
 // work starts calls while there is room.
 func (it *mappingAhead) work() {
 	for it.room() {
-		it.asking.Lock()
+		if it.asking.Take(it.crew.Call) != nil {
+			return
+		}
 		e, err := it.crew.Next(it.Input)
 		it.mu.Lock()
 		if dataset.AtEnd(err) {
@@ -169,7 +175,7 @@ func (it *mappingAhead) work() {
 		ended := it.ended
 		it.changed()
 		it.mu.Unlock()
-		it.asking.Unlock()
+		it.asking.Leave()
 		if ended {
 			return
 		}
@@ -265,8 +271,11 @@ func (it *mappingAhead) Close() {
 }
 
 func (it *mappingAhead) Save(c *dataset.Call, w *dataset.Writer) {
-	it.asking.Lock()
-	defer it.asking.Unlock()
+	if err := it.asking.Take(c); err != nil {
+		w.Fail(err)
+		return
+	}
+	defer it.asking.Leave()
 	it.mu.Lock()
 	defer it.mu.Unlock()
 	for it.running > 0 {

@@ -117,7 +117,7 @@ func (k *parsed) At(c *dataset.Call, i int64) (dataset.Element, error) {
 
 func (k *parsed) Open(e *dataset.Env) (dataset.Iterator, error) {
 	return dataset.OpenOver(e, k.input, func(o dataset.Over) dataset.Iterator {
-		return &mappingAhead{Over: o, of: &k.parallelMap, stage: e.Stage, apply: k.parse}
+		return newMappingAhead(e, o, &k.parallelMap, k.parse)
 	})
 }
 

@@ -62,7 +62,7 @@ func (k *prefetch) Open(e *dataset.Env) (dataset.Iterator, error) {
 		if k.size == 0 {
 			return &o
 		}
-		return &prefetching{Over: o, size: k.size, tuned: k.tuned, stage: e.Stage}
+		return newPrefetching(e, o, k.size, k.tuned)
 	})
 }
 
@@ -75,7 +75,7 @@ type prefetching struct {
 	// ready, if not nil, receives a value after a change.
 	ready chan struct{}
 
-	asking sync.Mutex // held while the input is read
+	asking dataset.Turn // to read the input
 	mu     sync.Mutex
 	size   int64
 	full   bool  // since it last grew
@@ -83,6 +83,10 @@ type prefetching struct {
 	buffer []dataset.Outcome
 	ended  bool          // the input's last outcome was its end
 	news   chan struct{} // closed at the next change
+}
+
+func newPrefetching(e *dataset.Env, over dataset.Over, size int64, tuned bool) *prefetching {
+	return &prefetching{Over: over, size: size, tuned: tuned, stage: e.Stage, asking: dataset.NewTurn()}
 }
 
 // begin starts the goroutine.
@@ -148,7 +152,9 @@ func (it *prefetching) Fill(s *dataset.StageStats) {
 // work fills the buffer until the input ends or the crew is closed.
 func (it *prefetching) work() {
 	for it.room() {
-		it.asking.Lock()
+		if it.asking.Take(it.crew.Call) != nil {
+			return
+		}
 		e, err := it.crew.Next(it.Input)
 		it.mu.Lock()
 		if dataset.AtEnd(err) {
@@ -163,7 +169,7 @@ func (it *prefetching) work() {
 		ended := it.ended
 		it.changed()
 		it.mu.Unlock()
-		it.asking.Unlock()
+		it.asking.Leave()
 		if ended {
 			return
 		}
@@ -231,8 +237,11 @@ func (it *prefetching) Close() {
 }
 
 func (it *prefetching) Save(c *dataset.Call, w *dataset.Writer) {
-	it.asking.Lock()
-	defer it.asking.Unlock()
+	if err := it.asking.Take(c); err != nil {
+		w.Fail(err)
+		return
+	}
+	defer it.asking.Leave()
 	it.mu.Lock()
 	defer it.mu.Unlock()
 	w.Bool("ended", it.ended)
