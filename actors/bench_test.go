@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -10,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
@@ -31,7 +33,8 @@ func (alone) Unseen(string) bool        { return false }
 func (alone) Watch(func(string, error)) {}
 
 // task starts the cluster's only task.
-func (alone) task(b *testing.B) *Task {
+func (alone) task(b testing.TB) *Task {
+	b.Helper()
 	system := actor.NewActorSystem()
 	device := devices.NewCPU(system, alone{}.Self()+"/device:CPU:0", "local", 0)
 	task, err := NewTask(Config{System: system, Cluster: alone{}, Devices: []devices.Device{device}})
@@ -59,39 +62,67 @@ var smallSteps = []struct {
 	{"fed_add", "x = Placeholder()\ny = AddV2(x, x)", true, "y:0", ""},
 }
 
+// smallStep returns a function that runs a step of smallSteps, from the session on, on a task of its own.
+func smallStep(tb testing.TB, number int) func() {
+	tb.Helper()
+	c, task := smallSteps[number], alone{}.task(tb)
+	handle, err := task.CreateSession(context.Background(), 0, everything, kernelstest.GraphDef(tb, c.graph), nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s, err := task.Session(handle, 0)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	req := &StepRequest{}
+	if c.target != "" {
+		req.Targets = []string{c.target}
+	}
+	if c.fetch != "" {
+		req.Fetches = []string{c.fetch}
+	}
+	if c.feed {
+		req.Feeds = []Feed{{"x:0", kernelstest.I64(kernelstest.S(3), 1, 2, 3)}}
+		tb.Cleanup(req.done)
+	}
+	ctx := tb.Context()
+	return func() {
+		r, err := s.Run(ctx, req)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		r.Release()
+	}
+}
+
 // BenchmarkRun runs a step that stays on its task, from the session on: what Troupe itself adds to the cost of a RunStep.
 func BenchmarkRun(b *testing.B) {
-	for _, c := range smallSteps {
+	for i, c := range smallSteps {
 		b.Run(c.name, func(b *testing.B) {
-			task := alone{}.task(b)
-			handle, err := task.CreateSession(context.Background(), 0, everything, kernelstest.GraphDef(b, c.graph), nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			s, err := task.Session(handle, 0)
-			if err != nil {
-				b.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
-			req := &StepRequest{}
-			if c.target != "" {
-				req.Targets = []string{c.target}
-			}
-			if c.fetch != "" {
-				req.Fetches = []string{c.fetch}
-			}
-			if c.feed {
-				req.Feeds = []Feed{{"x:0", kernelstest.I64(kernelstest.S(3), 1, 2, 3)}}
-				defer req.done()
-			}
+			run := smallStep(b, i)
 			b.ReportAllocs()
 			for b.Loop() {
-				r, err := s.Run(ctx, req)
-				if err != nil {
-					b.Fatal(err)
-				}
-				r.Release()
+				run()
+			}
+		})
+	}
+}
+
+// A step that stays on its task allocates its result and nothing else.
+func TestSmallStepsAllocateLittle(t *testing.T) {
+	if extent.RaceDetector {
+		t.Skip("the race detector allocates")
+	}
+	for i, c := range smallSteps {
+		t.Run(c.name, func(t *testing.T) {
+			run := smallStep(t, i)
+			run()
+			least := math.Inf(1)
+			for range 5 { // the collector empties pools
+				least = min(least, testing.AllocsPerRun(200, run))
+			}
+			if least > 1 {
+				t.Errorf("%v allocations", least)
 			}
 		})
 	}

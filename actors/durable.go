@@ -56,8 +56,12 @@ func (t *Task) noteRestored() error {
 func (st *stepPart) keep(err error) {
 	if st.Changes == nil {
 		st.finish(err)
-		return
+	} else {
+		st.keepChanges(err)
 	}
+}
+
+func (st *stepPart) keepChanges(err error) {
 	waits := st.Changes.Changed()
 	if waits {
 		st.keeping.Store(time.Now().UnixNano())

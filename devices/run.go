@@ -37,6 +37,8 @@ type run struct {
 	outs   [8]kernels.Value
 	spare  [][]*iteration // by frame index
 	cur    task           // what the owner is running, for the message of a panic
+	// counts means that the device's memory counts tensors.
+	counts bool
 	// computing means that a kernel runs with ctx, so a panic is the kernel's.
 	computing bool
 	// fresh means that the run has not begun, and firing that a panic belongs to cur.
@@ -99,6 +101,7 @@ func (p *Program) Run(step *kernels.Step, done func(error)) {
 	if step.Quota != nil && p.accelerator == nil {
 		r.ctx.Device = &bounded{p.device, p.device.Pool().Under(step.Quota)}
 	}
+	r.counts = r.ctx.Device.Pool().CountsTensors()
 	r.work()
 }
 
@@ -372,7 +375,9 @@ func (r *run) fire(t task) {
 		r.at.Store(n)
 	}
 	r.computing = true
-	r.flush(n)
+	if n.subnormals != ignoresSubnormals && r.scope.Begun() == (n.subnormals == keepsSubnormals) {
+		r.flush(n)
+	}
 	err := n.sync.Compute(c)
 	r.computing = false
 	if n.costly {
@@ -463,7 +468,7 @@ func (r *run) finish(t task, c *kernels.Context, err error) {
 	if err == nil {
 		dead, err = checkOutputs(t.n, c.Outputs, dead)
 	}
-	if err == nil {
+	if err == nil && (t.n.strings || r.counts && hasUncounted(c.Outputs)) {
 		err = countOutputs(c, t.n.strings)
 	}
 	if err != nil || dead { // a receive that is dead here may have got a live value
@@ -479,6 +484,16 @@ func (r *run) finish(t task, c *kernels.Context, err error) {
 	}
 	r.propagate(t.n, t.it, c.Outputs, dead)
 	clear(c.Outputs)
+}
+
+// hasUncounted reports whether an output may have been made without its device's memory.
+func hasUncounted(outs []kernels.Value) bool {
+	for i := range outs {
+		if t := outs[i].Tensor; t != nil && !t.Counted() {
+			return true
+		}
+	}
+	return false
 }
 
 // countOutputs counts what a kernel has made without its device's memory: tensors whose elements need no memory of their own, and the bytes

@@ -47,12 +47,11 @@ func (n *node) compute(c *kernels.Context) error {
 	return n.sync.Compute(c)
 }
 
-// flush puts the owner into the mode of n's kernel. The mode lasts until a kernel needs another one, or until keep.
+// flush puts the owner into the mode of n's kernel, which is the other one. The mode lasts until a kernel needs another one, or until keep.
 func (r *run) flush(n *node) {
-	switch {
-	case n.subnormals == keepsSubnormals:
+	if n.subnormals == keepsSubnormals {
 		r.keep()
-	case n.subnormals == flushesSubnormals && !r.scope.Begun():
+	} else {
 		r.scope = subnormal.Flush()
 	}
 }

@@ -12,10 +12,14 @@ import (
 // Alignment is the alignment in bytes of every buffer: a cache line, and the width of the widest vector registers.
 const Alignment = 64
 
+// releasedTooOften is the panic of a Release without a reference.
+const releasedTooOften = "tensor: released more often than retained"
+
 // Buffer is reference-counted memory that tensors share, on the host or on a device. Releasing the last reference returns the memory to
 // its origin.
 type Buffer struct {
 	refs  atomic.Int32
+	idle  bool  // released; refs is 1 then, as of a tensor
 	class int16 // of the pool; -1 for memory that no pool owns
 	data  []byte
 	raw   []byte
@@ -42,10 +46,21 @@ func (b *Buffer) Exclusive() bool { return b.refs.Load() == 1 }
 
 // Release drops a reference. After the last one, the memory must no longer be used.
 func (b *Buffer) Release() {
-	switch n := b.refs.Add(-1); {
-	case n > 0:
-	case n < 0:
-		panic("tensor: buffer released more often than retained")
+	if b.refs.Load() != 1 {
+		n := b.refs.Add(-1)
+		if n > 0 {
+			return
+		}
+		if n < 0 {
+			panic(releasedTooOften)
+		}
+		b.refs.Store(1)
+	}
+	if b.idle {
+		panic(releasedTooOften)
+	}
+	b.idle = true
+	switch {
 	case b.owner != nil:
 		b.owner.put(b)
 	default:
@@ -185,10 +200,10 @@ func (p *Pool) get(n int, holder *Quota) (*Buffer, error) {
 		raw := make([]byte, size+Alignment)
 		off := int(-uintptr(unsafe.Pointer(unsafe.SliceData(raw))) & (Alignment - 1))
 		b = &Buffer{class: class, raw: raw[off : off+size : off+size], owner: p}
+		b.refs.Store(1)
 		askHuge(b.raw)
 	}
-	b.data = b.raw[:n:n]
-	b.refs.Store(1)
+	b.data, b.idle = b.raw[:n:n], false
 	return b, nil
 }
 

@@ -69,6 +69,9 @@ func (q *Quota) takeHeader() error {
 // headersPart is the divisor that yields the part of a limit that tensors may take besides their elements even if these take all of it.
 const headersPart = 16
 
+// CountsTensors reports whether the pool has quotas that count tensors.
+func (p *Pool) CountsTensors() bool { return len(p.counts) > 0 }
+
 // countHeader counts a tensor in the quotas of the pool, or in none of them if it fails.
 func (p *Pool) countHeader() error {
 	for i, q := range p.counts {

@@ -27,17 +27,21 @@ type Tensor struct {
 	elems   any    // []string, []Handle or []any
 	buf     *Buffer
 	shared  atomic.Bool // another tensor has the same elems
+	idle    bool        // in headers; refs is 1 then, so that an owner that is alone changes nothing atomically, which costs as much as a small op
 	counted *Pool       // whose quotas count the tensor itself, if any
 	dims    [inlineRank]int64
 	inline  [16]byte // data of small tensors that need no buffer
 }
 
-var headers = sync.Pool{New: func() any { return new(Tensor) }}
+var headers = sync.Pool{New: func() any {
+	t := &Tensor{idle: true}
+	t.refs.Store(1)
+	return t
+}}
 
 func header(dtype DType, shape Shape, n int) *Tensor {
 	t := headers.Get().(*Tensor)
-	t.refs.Store(1)
-	t.dtype, t.n = dtype, n
+	t.idle, t.dtype, t.n = false, dtype, n
 	t.shape = append(t.dims[:0], shape...)
 	return t
 }
@@ -66,8 +70,7 @@ func New(pool *Pool, dtype DType, shape Shape) (*Tensor, error) {
 	} else {
 		buf, err := pool.Get(bytes)
 		if err != nil {
-			t.refs.Store(0)
-			headers.Put(t)
+			t.Release()
 			return nil, oom(dtype, shape, err)
 		}
 		t.buf, t.data = buf, buf.data
@@ -95,6 +98,9 @@ func (t *Tensor) count(pool *Pool) error {
 	t.counted = pool
 	return nil
 }
+
+// Counted reports whether quotas count the tensor itself.
+func (t *Tensor) Counted() bool { return t.counted != nil }
 
 // CountIn counts the tensor itself, whatever its size, in a pool's quotas until its last release, unless it is shared or counted already. It
 // is for tensors that were made without a pool, once it is clear where they go: many of the smallest ones take much memory, too. It
@@ -299,23 +305,32 @@ func (t *Tensor) RetainN(n int) { t.refs.Add(int32(n)) }
 
 // Release drops a reference. After the last one, the tensor must not be touched.
 func (t *Tensor) Release() {
-	n := t.refs.Add(-1)
-	if n > 0 {
-		return
+	if t.refs.Load() != 1 {
+		n := t.refs.Add(-1)
+		if n > 0 {
+			return
+		}
+		if n < 0 {
+			panic(releasedTooOften)
+		}
+		t.refs.Store(1)
 	}
-	if n < 0 {
-		panic("tensor: released more often than retained")
+	if t.idle {
+		panic(releasedTooOften)
 	}
 	if t.buf != nil {
 		t.buf.Release()
 		t.buf = nil
 	}
 	t.data, t.elems, t.shape, t.addr = nil, nil, nil, 0
-	t.shared.Store(false)
+	if t.shared.Load() {
+		t.shared.Store(false)
+	}
 	if t.counted != nil {
 		t.counted.uncountHeader()
 		t.counted = nil
 	}
+	t.idle = true
 	headers.Put(t)
 }
 
